@@ -1,0 +1,141 @@
+"""Every bound on input that was not made by this process, each with its reason.
+
+A bound is a promise of the form "no matter what the other side sends, we stop here".
+Sizes are bytes unless the name says otherwise.
+"""
+
+from typing import Final
+
+MAX_BLOCK_SIZE: Final = 16 * 1024 * 1024
+"""Largest metadata block; the biggest real ones (embedded attachments) stay under 1 MiB."""
+
+MAX_FLATBUFFER_DEPTH: Final = 16
+"""Nesting of tables in a block; the model itself needs 7, structured schemas a few more."""
+
+MAX_FLATBUFFER_VISIT_FACTOR: Final = 4
+"""Bytes a reader may visit per byte of buffer, against tables that share children."""
+
+MAX_MANIFEST_SIZE: Final = 4 * 1024 * 1024
+"""Largest YAML manifest; real ones are under 100 KiB."""
+
+MAX_REF_SIZE: Final = 256
+"""Largest content of a reference file; a multihash in base16 has 69 characters."""
+
+ENGINE_START_SECONDS: Final = 120.0
+"""From starting an engine's process to its first answer: 1 to 3 s when the machine is idle, tens
+of seconds on a machine that is swapping; a process that needs longer will not come up."""
+
+ENGINE_STOP_SECONDS: Final = 10.0
+"""From cutting an engine's lifeline to killing it: stopping Java takes one or two seconds."""
+
+ENGINE_OBITUARY_SECONDS: Final = 5.0
+"""How long to wait for the exit code of an engine whose connection broke: it is dying already."""
+
+SANDBOX_PROBE_SECONDS: Final = 20.0
+"""For starting and ending an empty Python in the sandbox: about 0.1 s on an idle machine."""
+
+ENGINE_LOG_TAIL_SIZE: Final = 16 * 1024
+"""Bytes read from the end of an engine's log, however long it grew."""
+
+ENGINE_LOG_TAIL_LINES: Final = 15
+"""Lines of an engine's log quoted in an error: a Java exception and its first frames."""
+
+MAX_ENGINE_MESSAGE: Final = 16 * 1024 * 1024
+"""Largest gRPC message of an engine: only paths, schemas and messages travel, data goes by file."""
+
+MAX_ENGINE_TEXT: Final = 8 * 1024
+"""Characters of an engine's message that are shown; Spark's plans in messages are far longer."""
+
+MAX_SOCKET_PATH: Final = 107
+"""Bytes of a Unix socket's path: `sockaddr_un` holds 108 with the closing NUL."""
+
+SANDBOX_MAX_PROCESSES: Final = 8192
+"""Processes and threads of the user while an engine runs (RLIMIT_NPROC counts all of them): Spark
+needs some hundreds, a fork bomb ends here. The kernel does not hold root to it."""
+
+SANDBOX_MAX_OPEN_FILES: Final = 65536
+"""Open files of one process of an engine: Spark opens its class path, inputs and shuffle files."""
+
+MAX_MULTIBASE_LENGTH: Final = 256
+"""Longest multibase text; base58 takes quadratic time, a hash or key needs 75 at most."""
+
+MAX_MANIFEST_NODES: Final = 100_000
+"""YAML nodes read from a file, each alias counted as often as it is used (alias bombs)."""
+
+MAX_MANIFEST_DEPTH: Final = 64
+"""Nesting in a manifest; the model itself needs about 10, structured schemas a few more."""
+
+MAX_MANIFEST_PROBLEMS: Final = 100
+"""Problems reported for a manifest; a file that has more is not a manifest."""
+
+MAX_SOURCES: Final = 10_000
+"""Push sources, and sources with a state, that the state of a chain holds; keeps it bounded."""
+
+MAX_CHAIN_BLOCKS: Final = 10_000_000
+"""Longest chain that is read; a sequence number above it is a stranger's trick, not a history."""
+
+MAX_CLOCK_SKEW_SECONDS: Final = 300
+"""How far in the future a received block's time may be: clocks of honest machines differ."""
+
+MAX_CHAIN_STATE_SIZE: Final = 64 * 1024 * 1024
+"""Largest cached chain state; embedded attachments (see MAX_BLOCK_SIZE) are all that is big."""
+
+MAX_SETTINGS_SIZE: Final = 1024 * 1024
+"""Largest settings file (configuration, repository, aliases); real ones are under 10 KiB."""
+
+HTTP_CONNECT_SECONDS: Final = 10.0
+"""Patience with a server that does not answer the door."""
+
+HTTP_READ_SECONDS: Final = 30.0
+"""Patience with a server that says nothing in the middle of a transfer."""
+
+HTTP_ATTEMPTS: Final = 4
+"""Tries of a request in a row without any new byte; a hiccup passes, an outage is reported."""
+
+HTTP_REDIRECTS: Final = 5
+"""Redirects followed for one object; mirrors need one or two, loops need all of them."""
+
+HTTP_MIN_SPEED: Final = 1024
+"""Bytes a second that a transfer must keep on average, against servers that drip for ever."""
+
+HTTP_GRACE_SECONDS: Final = 60.0
+"""Time that a transfer has before its speed counts."""
+
+MAX_DOWNLOAD_SIZE: Final = 64 * 1024**3
+"""Largest body taken from a web source; bigger than any real one, smaller than a usual disk."""
+
+MAX_REDIRECTS: Final = 10
+"""Redirects followed for one source; the reference and most browsers' tools stop there too."""
+
+MAX_VALIDATOR_SIZE: Final = 1024
+"""Characters of an ETag kept as source state, which goes into a block; real ones have < 100."""
+
+MAX_ERROR_EXCERPT: Final = 200
+"""Characters of a server's error page that are quoted in a message."""
+
+MAX_GLOB_FILES: Final = 1_000_000
+"""Files that one glob may match; the listing is held in memory."""
+
+MAX_FETCH_ATTEMPTS: Final = 4
+"""Times a web source is asked before a passing fault is reported as a failure."""
+
+MAX_RETRY_WAIT: Final = 60.0
+"""Seconds that a server may make us wait (`Retry-After`); when it wants longer, we give up."""
+
+CONNECT_TIMEOUT: Final = 30.0
+"""Seconds until a connection must stand, as the reference has it."""
+
+READ_TIMEOUT: Final = 60.0
+"""Seconds of silence after which a transfer is taken for dead."""
+
+MAX_TYPE_DEPTH: Final = 12
+"""Nesting of column types; deeper ones do not fit the record in MAX_FLATBUFFER_DEPTH tables."""
+
+MAX_SLICE_COLUMNS: Final = 10_000
+"""Columns (leaves of the schema) and row groups of a slice file, before its footer is believed."""
+
+MAX_SLICE_FOOTER_TEXT: Final = 16 * 1024 * 1024
+"""Longest text in the footer of a slice file; the longest real one is the Arrow schema."""
+
+MAX_CSV_HEADER_SIZE: Final = 1024 * 1024
+"""Longest first record of a CSV file; the widest real tables have some 10,000 columns."""
