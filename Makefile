@@ -5,12 +5,12 @@ PYTHON ?= python3
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench stubs clean
+.PHONY: help install demo test lint format bench fuzz stubs clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## Make .venv with the odf command, Spark, Java and the developers' tools
+install: $(STAMP) ## Make .venv with the odf command, the engines, Java and the developers' tools
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -19,7 +19,9 @@ $(STAMP): pyproject.toml
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[spark]' --group dev
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[spark,datafusion]' --group dev
+	@echo "Preparing Spark to start quickly (about a minute)"
+	@$(VENV)/bin/odf engine build --quiet || echo "Spark works, but starts slowly; try later: odf engine build" >&2
 	@touch $(STAMP)
 
 demo: install ## Run the main job from nothing to a verified copy, and show every command
@@ -39,6 +41,13 @@ format: install ## Put the code into the project's format
 
 bench: install ## Measure speed against yardsticks run at the same time; writes docs/perf.md
 	$(PY) -m tests.bench
+
+bench-quick: install ## The same on small data in under three minutes; prints only
+	$(PY) -m tests.bench --quick
+
+fuzz: install ## Feed mutated input to everything that reads strangers' bytes (FUZZ_RUNS=200000)
+	$(PY) -m pip install --quiet --disable-pip-version-check --group fuzz
+	$(PY) -m tests.fuzz $(FUZZ_TARGETS)
 
 stubs: install ## Make the gRPC stubs anew from the .proto files
 	$(PY) -m odf.protocol.generate

@@ -139,3 +139,54 @@ MAX_SLICE_FOOTER_TEXT: Final = 16 * 1024 * 1024
 
 MAX_CSV_HEADER_SIZE: Final = 1024 * 1024
 """Longest first record of a CSV file; the widest real tables have some 10,000 columns."""
+
+MAX_CONFORMANCE_CASE_SIZE: Final = 64 * 1024 * 1024
+"""Bytes of one line of `odf conformance`: the largest block in hexadecimal, and room beside it."""
+
+MAX_KEY_FILE_SIZE: Final = 16 * 1024
+"""Largest file with a private key; an encrypted ed25519 key in PEM has some 400 bytes."""
+
+MAX_UNPACKED_SIZE: Final = 256 * 1024**3
+"""Largest output of one prepare step; a download (MAX_DOWNLOAD_SIZE) unpacks to four times that
+as a rule, and what is larger fills disks."""
+
+MAX_UNPACK_RATIO: Final = 300
+"""Bytes out of an archive for each of its bytes: repetitive tables and logs reach 50 to 100, what
+deflate can do at most, and only bombs do, is 1032."""
+
+UNPACK_RATIO_FROM: Final = 1024**3
+"""Output from which MAX_UNPACK_RATIO counts: below it no ratio does harm."""
+
+MAX_ZIP_DIRECTORY: Final = 8 * 1024**2
+"""Largest table of contents of a zip archive, which is held in memory: some 60,000 members."""
+
+MAX_LISTED_MEMBERS: Final = 10
+"""Members of an archive that an error message lists."""
+
+PREPARE_CHUNK: Final = 256 * 1024
+"""Bytes that travel from one prepare step to the next at a time."""
+
+COMMAND_LOG_TAIL_SIZE: Final = 16 * 1024
+"""Bytes kept of the end of what a command writes to its standard error, however much that is."""
+
+COMMAND_LOG_TAIL_LINES: Final = 10
+"""Last lines of a command's standard error that are quoted in an error."""
+
+MAX_ARCHIVE_DESCRIPTION_SIZE: Final = 4096
+"""Bytes read of the description beside a class archive of an engine: five short values."""
+
+MAX_JSON_VALUE_SIZE: Final = 256 * 1024**2
+"""Characters of one row of a JSON document, which is decoded whole; real ones are under 10 MB."""
+
+MAX_INFERRED_COLUMNS: Final = 10_000
+"""Columns found in a file without a schema; as MAX_SLICE_COLUMNS, which the result must meet."""
+
+MAX_INFERRED_FIELDS: Final = 1_000
+"""Fields found in a nested object; one with more is a map whose names are data, kept as text."""
+
+ENGINE_PREPARE_SECONDS: Final = 900.0
+"""Seconds until the making of an engine's class archive counts as stuck; it takes about one minute,
+and several on a busy machine."""
+
+MAX_SHAPEFILE_MEMBER: Final = 512 * 1024**2
+"""Bytes of one file of a shapefile, which is held in memory; the format itself ends at 2 GiB."""

@@ -13,14 +13,14 @@ Arrow's kernels and `hashlib` both release the interpreter lock, so columns run 
 import hashlib
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odf.data.column_queues import ColumnQueues
 from odf.errors import BadInputError
 from odf.limits import MAX_TYPE_DEPTH
 from odf.metadata.multiformats import ARROW0_SHA3_256, Multihash
@@ -30,12 +30,15 @@ NESTED_BATCH_ROWS: Final = 10_000
 
 _PIECE_BYTES: Final = 1 << 20  # of hashed bytes at a time: stays in the processor's cache
 _PIECE_ROWS: Final = 1 << 16
+_SMALL_BYTES: Final = 1 << 30  # well within the reach of offsets of four bytes
+_COUNT_BYTES: Final = 8
 _PARALLEL_BYTES: Final = 1 << 18  # below this, handing work to threads costs more than it saves
 _MAX_THREADS: Final = 4
 
 _NULL: Final = b"\0"
 _LARGE = pa.large_binary()
 _EMPTY = pa.scalar(b"", _LARGE)
+_NULL_AND_NOTHING = pa.array([_NULL, b""], pa.binary())
 _UNITS: Final = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 
 
@@ -260,7 +263,7 @@ class _ColumnHasher:
             self._update_dictionary(array)
         else:
             for piece in _pieces(array):
-                self._hasher.update(_payload(_encode(piece)))
+                self._hasher.update(_row_bytes(piece))
 
     def _update_dictionary(self, array: pa.DictionaryArray) -> None:
         values = _encode(array.dictionary)
@@ -292,6 +295,69 @@ def _raw_values(array: pa.Array) -> memoryview | None:
     return memoryview(array.buffers()[1])[start : start + len(array) * width]
 
 
+def _row_bytes(array: pa.Array) -> memoryview:
+    """Return the bytes of all rows back to back: those of `_encode`, by shorter ways if any."""
+    dtype, t = array.type, pa.types
+    if t.is_boolean(dtype):
+        codes = pc.add(array.cast(pa.uint8()), pa.scalar(1, pa.uint8())).fill_null(0)
+        return memoryview(codes.buffers()[1])[codes.offset : codes.offset + len(codes)]
+    is_short = t.is_string(dtype) or t.is_binary(dtype)
+    is_long = t.is_large_string(dtype) or t.is_large_binary(dtype)
+    if (is_short or is_long) and array.nbytes < _SMALL_BYTES:
+        return _text_bytes(array.cast(pa.binary()) if is_long else array)
+    return _payload(_encode(array))
+
+
+def _text_bytes(values: pa.Array) -> memoryview:
+    """Return texts back to back, each behind its length in eight bytes; a zero byte for nulls.
+
+    Lengths and values are taken in turn from one array that has first all of these, then all of
+    those: less than half the time of joining them row by row.
+
+    Args:
+        values: At most `_PIECE_ROWS` texts, with offsets of four bytes.
+    """
+    rows = len(values)
+    counts = pc.binary_length(values).cast(pa.int64())
+    count_bytes = counts.buffers()[1].slice(_COUNT_BYTES * counts.offset)
+    _, ends, data = values.buffers()
+    sources = [
+        _binary(rows, _steps(), count_bytes),
+        _binary(rows, ends, data or pa.py_buffer(b""), values.offset),
+    ]
+    places = _places(rows)
+    if values.null_count:
+        sources.append(_NULL_AND_NOTHING)
+        null = pa.scalar(2 * rows | (2 * rows + 1) << 32, pa.int64())
+        places = pc.if_else(values.is_valid(), places, null)
+    order = pa.Array.from_buffers(
+        pa.int32(), 2 * rows, [None, places.buffers()[1]], offset=2 * places.offset
+    )
+    woven = pc.take(pa.concat_arrays(sources), order, boundscheck=False)
+    _, ends, data = woven.buffers()
+    last = pa.Array.from_buffers(pa.int32(), 1, [None, ends], offset=2 * rows)[0].as_py()
+    return memoryview(data or b"")[:last]
+
+
+def _binary(rows: int, ends: pa.Buffer, data: pa.Buffer, offset: int = 0) -> pa.BinaryArray:
+    """Return buffers as a binary array without nulls; what is under a null counts as a value."""
+    return pa.Array.from_buffers(pa.binary(), rows, [None, ends, data], offset=offset)
+
+
+@lru_cache(maxsize=1)
+def _steps() -> pa.Buffer:
+    """Return the offsets 0, 8, 16 and so on, for a piece of any length."""
+    steps = pc.multiply(pa.arange(0, _PIECE_ROWS + 1), _COUNT_BYTES)
+    return steps.cast(pa.int32()).buffers()[1]
+
+
+@lru_cache(maxsize=16)
+def _places(rows: int) -> pa.Int64Array:
+    """Return where the length and the value of each row are: two places of four bytes, as one."""
+    numbers = pa.arange(0, rows)
+    return pc.bit_wise_or(numbers, pc.shift_left(pc.add(numbers, rows), 32))
+
+
 def _pieces(array: pa.Array) -> Iterator[pa.Array]:
     per_row = array.nbytes // len(array) + 8
     rows = max(1, min(_PIECE_ROWS, _PIECE_BYTES // per_row))
@@ -321,8 +387,9 @@ class RecordDigest:
         self._names = list(schema.names)
         self._hasher = hashlib.sha3_256()
         self._columns = [self._new_column(field) for field in schema]
-        self._pool: ThreadPoolExecutor | None = None
-        self._running: list[Future[None]] = []
+        self._queues: ColumnQueues | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
 
     def _new_column(self, field: pa.Field) -> "_Plain | _Struct":
         leaves: list[_ColumnHasher] = []
@@ -354,24 +421,31 @@ class RecordDigest:
     def update(self, batch: pa.RecordBatch) -> None:
         """Add the rows of a batch.
 
-        Large batches are hashed in the background until the next call; the batch must not be
-        changed meanwhile, which Arrow data never is.
+        Large batches are hashed in the background; they must not be changed meanwhile, which
+        Arrow data never is. Small ones wait for company.
 
         Raises:
             BadInputError: The batch has other columns than the schema.
         """
         self._check(batch)
-        self._wait()
-        arrays = zip(self._columns, batch.columns, strict=True)
-        if len(self._columns) == 1 or batch.num_rows * len(self._columns) * 8 < _PARALLEL_BYTES:
-            for column, array in arrays:
-                column.update(array)
+        if not batch.num_rows:
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1), "odf-digest")
-        # Wide values first, so that the last thread to finish has little left to do.
-        jobs = sorted(arrays, key=lambda job: -int(job[1].nbytes))
-        self._running = [self._pool.submit(column.update, array) for column, array in jobs]
+        self._held.append(batch)
+        self._held_bytes += batch.nbytes
+        if self._held_bytes >= _PARALLEL_BYTES:
+            if self._queues is None:
+                threads = min(_MAX_THREADS, os.cpu_count() or 1, len(self._columns))
+                self._queues = ColumnQueues([column.update for column in self._columns], threads)
+            self._release(self._queues.add)
+
+    def _release(self, add: Callable[[Sequence[pa.Array]], None]) -> None:
+        held, self._held, self._held_bytes = self._held, [], 0
+        for batch in held:
+            add(batch.columns)
+
+    def _add_here(self, arrays: Sequence[pa.Array]) -> None:
+        for column, array in zip(self._columns, arrays, strict=True):
+            column.update(array)
 
     def _check(self, batch: pa.RecordBatch) -> None:
         if batch.schema.names != self._names:
@@ -382,22 +456,21 @@ class RecordDigest:
         for column, field in zip(self._columns, batch.schema, strict=True):
             column.check(field)
 
-    def _wait(self) -> None:
-        running, self._running = self._running, []
-        for future in running:
-            future.result()
-
     def close(self) -> None:
         """Stop the threads; for those who give up before `finish`."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
-        self._running = []
+        if self._queues is not None:
+            self._queues.stop()
+            self._queues = None
+        self._held = []
 
     def finish(self) -> Multihash:
         """Return the logical hash of all rows added so far; nothing can be added afterwards."""
-        self._wait()
-        self.close()
+        if self._queues is None:
+            self._release(self._add_here)
+        else:
+            self._release(self._queues.add)
+            self._queues.finish()
+            self._queues = None
         for column in self._columns:
             for leaf in column.finish():
                 self._hasher.update(leaf.digest())

@@ -49,6 +49,8 @@ class SliceInfo:
         logical_hash: arrow-digest of the rows, with the file's own types.
         schema: The columns as the file has them, without metadata.
         max_event_time: Latest event time; a date counts as its midnight, UTC.
+        min_system_time: Earliest system time of a row.
+        max_system_time: Latest system time of a row.
         ops: Rows by operation; operations that do not occur are absent.
         problems: What breaks the contract of a slice, in words; empty for a good one.
         unpaired: Corrections without their other half, in words. Binding for what is written
@@ -63,6 +65,8 @@ class SliceInfo:
     logical_hash: Multihash
     schema: pa.Schema
     max_event_time: Timestamp | None
+    min_system_time: Timestamp | None
+    max_system_time: Timestamp | None
     ops: dict[OperationType, int]
     problems: tuple[str, ...]
     unpaired: tuple[str, ...]
@@ -120,6 +124,7 @@ class _Checks:
         self._nulls = {vocab.offset_column: 0, vocab.operation_type_column: 0}
         self._nulls[vocab.system_time_column] = 0
         self._max_event_time: int | None = None
+        self._system_times: tuple[int, int] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Look at the system columns of the next rows."""
@@ -137,6 +142,9 @@ class _Checks:
         times = self._column(batch, vocab.event_time_column, EVENT_TIME_TYPES)
         if times is not None:
             self._add_event_times(times)
+        system_times = self._column(batch, vocab.system_time_column, (TIMESTAMP_MS_UTC,))
+        if system_times is not None:
+            self._add_system_times(system_times)
 
     def _column(
         self, batch: pa.RecordBatch, name: str, types: tuple[pa.DataType, ...] = ()
@@ -152,7 +160,15 @@ class _Checks:
         if latest is not None:
             if pa.types.is_date32(times.type):
                 latest *= _DAY_MS
-            self._max_event_time = max(latest, self._max_event_time or latest)
+            known = self._max_event_time
+            self._max_event_time = latest if known is None else max(latest, known)
+
+    def _add_system_times(self, times: pa.Array) -> None:
+        bounds = pc.min_max(times.cast(pa.int64()))
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if low is not None:
+            known = self._system_times or (low, high)
+            self._system_times = min(low, known[0]), max(high, known[1])
 
     def result(self, size: int, physical: Multihash, logical: Multihash) -> SliceInfo:
         """Return what was found."""
@@ -164,6 +180,13 @@ class _Checks:
                 problems.append(f"column {name!r} is null in {nulls} rows, wanted a value in each")
         problems += self._offsets.problems
         problems += self._ops.problems()
+        system_low, system_high = self._system_times or (None, None)
+        vocab = self._vocab
+        times = {
+            "max_event_time": self._time(self._max_event_time, vocab.event_time_column, problems),
+            "min_system_time": self._time(system_low, vocab.system_time_column, problems),
+            "max_system_time": self._time(system_high, vocab.system_time_column, problems),
+        }
         return SliceInfo(
             num_records=self._rows,
             offset_start=self._offsets.lowest,
@@ -172,19 +195,19 @@ class _Checks:
             physical_hash=physical,
             logical_hash=logical,
             schema=self._schema,
-            max_event_time=self._event_time(problems),
+            **times,
             ops=self._ops.counts(),
             problems=tuple(problems),
             unpaired=self._ops.unpaired(),
         )
 
-    def _event_time(self, problems: list[str]) -> Timestamp | None:
-        if self._max_event_time is None:
+    def _time(self, epoch_ms: int | None, column: str, problems: list[str]) -> Timestamp | None:
+        if epoch_ms is None:
             return None
         try:
-            return Timestamp.from_epoch_ms(self._max_event_time)
+            return Timestamp.from_epoch_ms(epoch_ms)
         except OdfError as error:
-            problems.append(f"column {self._vocab.event_time_column!r}: {error.message}")
+            problems.append(f"column {column!r}: {error.message}")
             return None
 
 

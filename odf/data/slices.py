@@ -7,7 +7,7 @@ embedded, row groups of up to a million rows. `inspect_slice` is the way back: i
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -15,12 +15,14 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odf.data.arrow_fields import arrow_schema_to_fields
 from odf.data.digest import type_header
 from odf.data.inspector import SliceInfo, inspect_slice, schema_problems, strip_metadata
 from odf.data.parquet import MalformedSliceError, guarded, open_parquet, physical_hash
 from odf.data.types import TIMESTAMP_MS_UTC, arrow_name, from_arrow, slice_type
 from odf.errors import BadInputError, ConflictError, TransportError
 from odf.metadata.model import DatasetVocabulary
+from odf.metadata.schema_evolution import schema_differences
 
 __all__ = [
     "MalformedSliceError",
@@ -200,7 +202,7 @@ class SliceWriter:
                 f"rows have the columns {batch.schema.names}, wanted {self.schema.names}"
             )
         for want, got, column in zip(self.schema, batch.schema, batch.columns, strict=True):
-            if not _same_type(want.type, got.type) or pa.types.is_dictionary(got.type):
+            if not _same_type(want, got) or pa.types.is_dictionary(got.type):
                 raise SliceSchemaError(
                     f"column {want.name!r} has the type {arrow_name(got.type)}, "
                     f"wanted {arrow_name(want.type)}"
@@ -315,7 +317,7 @@ def compare_schemas(recorded: pa.Schema, got: pa.Schema) -> tuple[str, ...]:
 
     Nullable columns that were added behind the recorded ones are no difference, as older rows read
     as null there (design §7, "Schema evolution"). Nullability of recorded columns, metadata, names
-    of list elements, and large or view forms of text, bytes and lists do not count.
+    of list elements, and large, view or dictionary forms do not count.
 
     Args:
         recorded: The schema of `SetDataSchema`.
@@ -324,73 +326,13 @@ def compare_schemas(recorded: pa.Schema, got: pa.Schema) -> tuple[str, ...]:
     Returns:
         One line for each difference; empty if the slice fits.
     """
-    differences = []
-    for name in recorded.names:
-        want, have = _field(recorded, name), _field(got, name)
-        if want is None:
-            differences.append(f"column {name!r} is recorded twice")
-        elif have is None:
-            count = got.names.count(name)
-            differences.append(
-                f"column {name!r} ({arrow_name(want.type)}) is missing"
-                if count == 0
-                else f"there are {count} columns {name!r}"
-            )
-        elif not _same_type(want.type, have.type):
-            differences.append(
-                f"column {name!r} has the type {arrow_name(have.type)}, "
-                f"recorded is {arrow_name(want.type)}"
-            )
-    differences += _added(recorded, got)
-    if not differences and got.names[: len(recorded.names)] != recorded.names:
-        differences.append(
-            f"the columns are in another order: {got.names}, recorded is {recorded.names}"
-        )
-    return tuple(differences)
+    try:
+        old, new = arrow_schema_to_fields(recorded), arrow_schema_to_fields(got)
+    except BadInputError as error:  # a type that no record can have fits none
+        return (error.message,)
+    return schema_differences(old, new, ignore_nullability=True, same_layout=True)
 
 
-def _field(schema: pa.Schema, name: str) -> pa.Field | None:
-    index = schema.get_field_index(name)
-    return schema.field(index) if index >= 0 else None
-
-
-def _added(recorded: pa.Schema, got: pa.Schema) -> Iterator[str]:
-    names: Sequence[str] = recorded.names
-    folded = {name.casefold(): name for name in names}
-    for field in got:
-        if field.name in names:
-            continue
-        if (other := folded.get(field.name.casefold())) is not None:
-            yield f"column {field.name!r} differs from the recorded {other!r} by case only"
-        elif not field.nullable:
-            yield (
-                f"column {field.name!r} ({arrow_name(field.type)}) is new and NOT NULL; "
-                "older rows have no value for it"
-            )
-
-
-def _same_type(a: pa.DataType, b: pa.DataType) -> bool:
+def _same_type(want: pa.Field, got: pa.Field) -> bool:
     """Compare types; forms that differ in memory only are the same."""
-    t = pa.types
-    a, b = _storage(a), _storage(b)
-    if t.is_struct(a) and t.is_struct(b):
-        return a.num_fields == b.num_fields and all(
-            x.name == y.name and _same_type(x.type, y.type) for x, y in zip(a, b, strict=True)
-        )
-    if _is_list(a) and _is_list(b):
-        return _same_type(a.value_type, b.value_type)
-    return bool(slice_type(a) == slice_type(b) if _is_variable(a) and _is_variable(b) else a == b)
-
-
-def _storage(dtype: pa.DataType) -> pa.DataType:
-    if isinstance(dtype, pa.BaseExtensionType):
-        return dtype.storage_type
-    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
-
-
-def _is_list(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype))
-
-
-def _is_variable(dtype: pa.DataType) -> bool:
-    return slice_type(dtype) in (pa.string(), pa.binary())
+    return want.type == got.type or not compare_schemas(pa.schema([want]), pa.schema([got]))

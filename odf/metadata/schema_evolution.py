@@ -3,6 +3,9 @@
 See chain-rules.md §3. Everything is compared as Arrow fields, whichever form a chain has.
 """
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from odf.metadata.arrow_schema import ArrowField, ArrowType, decode_schema
@@ -79,57 +82,93 @@ def schema_differences(
     new: tuple[ArrowField, ...],
     *,
     ignore_nullability: bool = False,
+    same_layout: bool = False,
 ) -> tuple[str, ...]:
     """Say in words what makes `new` no valid successor of `old`.
 
     Added nullable columns, another order of columns and other metadata are fine. Encodings of one
-    type (`Utf8`, `LargeUtf8`, `Utf8View`) count as that type.
+    type (`Utf8`, `LargeUtf8`, `Utf8View`, dictionaries) count as that type.
 
     Args:
         old: The schema so far.
         new: The schema that would follow.
         ignore_nullability: Whether columns may become nullable or not nullable.
+        same_layout: Whether what was there has to keep its place, as in files: added columns
+            come behind, and structs stay as they are.
 
     Returns:
         One line for each difference, naming the column; empty if `new` may follow.
     """
-    return tuple(_compare(old, new, "", ignore_nullability))
+    return tuple(_Comparison(not ignore_nullability, same_layout).columns(old, new, ""))
 
 
-def _compare(
-    old: tuple[ArrowField, ...], new: tuple[ArrowField, ...], path: str, loose: bool
-) -> list[str]:
-    found: list[str] = []
-    by_name = {field.name: field for field in new}
-    for field in old:
-        other = by_name.pop(field.name, None)
-        if other is None:
-            found.append(f"column {path}{field.name} ({field.type}) is gone")
-        else:
-            found += _compare_field(field, other, f"{path}{field.name}", loose)
-    found += [
-        f"new column {path}{field.name} ({field.type}) is NOT NULL, and older rows lack it"
-        for field in by_name.values()
-        if not field.nullable
-    ]
-    return found
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A way to compare fields; see `schema_differences`."""
+
+    nullability: bool
+    layout: bool
+
+    def columns(
+        self, old: tuple[ArrowField, ...], new: tuple[ArrowField, ...], path: str
+    ) -> list[str]:
+        """Compare all columns, or all fields of the struct that a path ends in."""
+        found = [*_doubles(old, path, " in the schema so far"), *_doubles(new, path, "")]
+        if found:
+            return found
+        by_name = {field.name: field for field in new}
+        for field in old:
+            other = by_name.pop(field.name, None)
+            if other is None:
+                found.append(f"column {path}{field.name} ({field.type}) is gone")
+            else:
+                found += self.field(field, other, f"{path}{field.name}")
+        found += self._added(old, tuple(by_name.values()), path)
+        names, got = [field.name for field in old], [field.name for field in new]
+        if self.layout and not found and got[: len(names)] != names:
+            found.append(
+                f"the columns are in another order: {', '.join(f'{path}{name}' for name in got)}; "
+                f"they were {', '.join(f'{path}{name}' for name in names)}"
+            )
+        return found
+
+    def _added(
+        self, old: tuple[ArrowField, ...], added: tuple[ArrowField, ...], path: str
+    ) -> Iterator[str]:
+        folded = {field.name.casefold(): field.name for field in old}
+        for field in added:
+            if (other := folded.get(field.name.casefold())) is not None:
+                yield f"column {path}{field.name} differs from {path}{other} by case only"
+            elif not field.nullable:
+                yield (
+                    f"new column {path}{field.name} ({field.type}) is NOT NULL, and older rows "
+                    "lack it"
+                )
+            elif path and self.layout:
+                yield f"new column {path}{field.name} ({field.type}) is inside of another"
+
+    def field(self, old: ArrowField, new: ArrowField, path: str) -> list[str]:
+        """Compare two fields, whatever their names."""
+        if _logical(old) != _logical(new):
+            return [f"column {path} was {old.type} and is {new.type}"]
+        found: list[str] = []
+        if old.nullable != new.nullable and self.nullability:
+            states = ("NOT NULL", "nullable")
+            found.append(f"column {path} was {states[old.nullable]} and is {states[new.nullable]}")
+        if old.type.kind == "Struct":
+            return found + self.columns(old.children, new.children, f"{path}.")
+        # The names of the fields inside lists and maps carry no meaning.
+        if len(old.children) != len(new.children):
+            return [*found, f"column {path} has other inner fields"]
+        for before, after in zip(old.children, new.children, strict=True):
+            found += self.field(before, after, f"{path}.{before.name}")
+        return found
 
 
-def _compare_field(old: ArrowField, new: ArrowField, path: str, loose: bool) -> list[str]:
-    if _logical(old) != _logical(new):
-        return [f"column {path} was {old.type} and is {new.type}"]
-    found: list[str] = []
-    if old.nullable != new.nullable and not loose:
-        states = ("NOT NULL", "nullable")
-        found.append(f"column {path} was {states[old.nullable]} and is {states[new.nullable]}")
-    if old.type.kind == "Struct":
-        return found + _compare(old.children, new.children, f"{path}.", loose)
-    # The names of the fields inside lists and maps carry no meaning.
-    if len(old.children) != len(new.children):
-        return [*found, f"column {path} has other inner fields"]
-    for before, after in zip(old.children, new.children, strict=True):
-        found += _compare_field(before, after, f"{path}.{before.name}", loose)
-    return found
+def _doubles(fields: tuple[ArrowField, ...], path: str, where: str) -> Iterator[str]:
+    for name, count in Counter(field.name for field in fields).items():
+        if count > 1:
+            yield f"there are {count} columns {path}{name}{where}"
 
 
 def _logical(field: ArrowField) -> ArrowType:

@@ -4,26 +4,23 @@ An engine hands over a slice file and says what is in it. Nothing of what it say
 file is read, hashed and compared with the chain, and only then described as a `DataSlice`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odf.data.arrow_fields import arrow_schema_to_fields, fields_to_arrow_schema
-from odf.data.slices import SliceInfo, compare_schemas, inspect_slice
+from odf.data.slices import SliceInfo, compare_schemas, inspect_slice, schema_problems
 from odf.errors import BadInputError, EngineError, OdfError
 from odf.metadata.arrow_schema import decode_schema, encode_schema
 from odf.metadata.chain import ChainState
 from odf.metadata.model import (
     DataSlice,
     OffsetInterval,
-    OperationType,
     SetDataSchema,
     Timestamp,
 )
-from odf.metadata.multiformats import Multihash
 from odf.repo.objects import StagedObject
 
 
@@ -44,58 +41,51 @@ class AcceptedSlice:
     schema_event: SetDataSchema | None
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetUpdate:
-    """What one pull of a dataset changed.
-
-    Attributes:
-        old_head: Head before.
-        new_head: Head after; the same if nothing changed.
-        blocks: Blocks that were committed.
-        records: Rows that were committed, by operation.
-        watermark: The watermark after.
-        warnings: What a person should know although it worked.
-        reason: Why nothing changed, if so.
-    """
-
-    old_head: Multihash | None
-    new_head: Multihash | None
-    blocks: int = 0
-    records: Mapping[OperationType, int] = field(default_factory=dict)
-    watermark: Timestamp | None = None
-    warnings: tuple[str, ...] = ()
-    reason: str | None = None
-
-
-def accept_slice(path: Path, state: ChainState) -> AcceptedSlice:
+def accept_slice(path: Path, state: ChainState, system_time: Timestamp) -> AcceptedSlice:
     """Inspect a slice that an engine proposes and compare it with the chain.
+
+    A slice that is refused is removed.
 
     Args:
         path: The file, already out of the engine's reach.
         state: The chain that it would continue.
+        system_time: System time of the block that it is for; cut to milliseconds, every row's.
 
     Raises:
-        EngineError: If the file breaks the engine contract: offsets with gaps or not where the
-            chain ends, missing system columns, broken correction pairs.
+        EngineError: If the file breaks the engine contract: it cannot be read, offsets have gaps
+            or do not start where the chain ends, system columns are missing or wrong, correction
+            pairs are broken.
         BadInputError: If its columns do not fit the chain's schema; lists the differences.
     """
-    info = inspect_slice(path, state.vocab)
-    problems = (*info.problems, *info.unpaired)
-    if problems or info.offset_start is None or info.offset_end is None:
+    try:
+        return _accepted(path, state, system_time)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _accepted(path: Path, state: ChainState, system_time: Timestamp) -> AcceptedSlice:
+    try:
+        info = inspect_slice(path, state.vocab)
+    except OdfError as error:
+        raise EngineError(
+            f"the engine produced a file that is no slice: {error.message}"
+        ) from error
+    start, end = info.offset_start, info.offset_end
+    problems = (*info.problems, *info.unpaired, *_out_of_time(info, system_time))
+    if problems or start is None or end is None:
         what = problems[0] if problems else "it has no rows"
         raise EngineError(
             f"the engine produced a slice that breaks its contract: {what}",
             details={"problems": list(problems)},
         )
-    if info.offset_start != state.next_offset:
-        raise EngineError(
-            f"the engine produced offsets from {info.offset_start}, wanted {state.next_offset}"
-        )
+    if start != state.next_offset:
+        raise EngineError(f"the engine produced offsets from {start}, wanted {state.next_offset}")
     return AcceptedSlice(
         data=DataSlice(
             logical_hash=info.logical_hash,
             physical_hash=info.physical_hash,
-            offset_interval=OffsetInterval(start=info.offset_start, end=info.offset_end),
+            offset_interval=OffsetInterval(start=start, end=end),
             size=info.size,
         ),
         staged=StagedObject(kind="data", path=path, hash=info.physical_hash),
@@ -104,18 +94,36 @@ def accept_slice(path: Path, state: ChainState) -> AcceptedSlice:
     )
 
 
+def _out_of_time(info: SliceInfo, system_time: Timestamp) -> tuple[str, ...]:
+    wanted = Timestamp.from_epoch_ms(system_time.epoch_ms)
+    return tuple(
+        f"rows have the system time {got}, wanted {wanted}"
+        for got in {info.min_system_time, info.max_system_time}
+        if got is not None and got != wanted
+    )
+
+
 def schema_event(schema: pa.Schema, state: ChainState) -> SetDataSchema | None:
     """Return the `SetDataSchema` that has to precede data of this schema, if one has to.
 
+    A column that is recorded as NOT NULL has to stay so. One that may be null is free to have no
+    nulls in a slice; what is recorded of it does not change.
+
     Raises:
-        BadInputError: If the schema takes columns away, renames or retypes them.
+        BadInputError: If the schema takes columns away, renames or retypes them, or lets a column
+            be null that was not.
     """
-    encoded = encode_schema(arrow_schema_to_fields(schema))
     known = schema_bytes(state.schema)
+    fields = arrow_schema_to_fields(schema)
     if known is None:
-        return SetDataSchema(schema=encoded)
-    recorded = fields_to_arrow_schema(decode_schema(known))
-    differences = compare_schemas(recorded, schema)
+        return SetDataSchema(schema=encode_schema(fields))
+    recorded = {field.name: field for field in decode_schema(known)}
+    differences = [*compare_schemas(fields_to_arrow_schema(tuple(recorded.values())), schema)]
+    differences += [
+        f"column {field.name} may be null, wanted NOT NULL as recorded"
+        for field in fields
+        if field.nullable and field.name in recorded and not recorded[field.name].nullable
+    ]
     if differences:
         raise BadInputError(
             "the columns of the new data differ from those of the dataset: "
@@ -125,7 +133,32 @@ def schema_event(schema: pa.Schema, state: ChainState) -> SetDataSchema | None:
             hint="only added columns that may be null are accepted; adapt the source's schema or "
             "its preprocess step, or start a new dataset",
         )
-    return None if len(schema) == len(recorded) else SetDataSchema(schema=encoded)
+    if len(fields) == len(recorded):
+        return None
+    return SetDataSchema(schema=encode_schema(tuple(recorded.get(one.name, one) for one in fields)))
+
+
+def unseen_schema(encoded: bytes, state: ChainState) -> SetDataSchema:
+    """Return the event that records a schema that an engine announces without any rows.
+
+    Args:
+        encoded: The Arrow schema as the engine sent it.
+        state: The chain, which has no schema yet.
+
+    Raises:
+        EngineError: If it cannot be read, or is not that of a slice.
+    """
+    try:
+        schema = fields_to_arrow_schema(decode_schema(encoded))
+    except OdfError as error:
+        raise EngineError(f"the engine announced a schema that is none: {error.message}") from error
+    problems = tuple(schema_problems(schema, state.vocab))
+    if problems:
+        raise EngineError(
+            f"the engine announced a schema that breaks its contract: {problems[0]}",
+            details={"problems": list(problems)},
+        )
+    return SetDataSchema(schema=encode_schema(arrow_schema_to_fields(schema)))
 
 
 def schema_bytes(event: SetDataSchema | None) -> bytes | None:

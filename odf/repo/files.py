@@ -3,32 +3,38 @@
 from pathlib import Path
 
 from odf.errors import IntegrityError
-from odf.metadata.model import AddData, ExecuteTransform
-from odf.metadata.multiformats import Multihash
+from odf.metadata.model import AddData, DataSlice, ExecuteTransform
 from odf.repo.dataset import Dataset
+from odf.repo.objects import ObjectRef, problem_with
 
 
-def slice_path(dataset: Dataset, physical_hash: Multihash) -> Path:
-    """Return the file of a slice.
+def slice_path(dataset: Dataset, data: DataSlice) -> Path:
+    """Return the file of a slice, after hashing it.
+
+    What is derived from a damaged slice would be committed for good, with right hashes of wrong
+    rows, so none is ever handed on unseen.
 
     Raises:
-        IntegrityError: If the file is not there although the chain names it.
+        IntegrityError: If the file is missing, or is not what the chain says.
     """
-    path = dataset.stores.data.local_path(str(physical_hash))
-    if path is None or not path.is_file():
+    ref = ObjectRef("data", data.physical_hash, data.size)
+    path = dataset.stores.data.local_path(str(data.physical_hash))
+    problem = "missing" if path is None else problem_with(dataset.stores.data, ref)
+    if path is None or problem is not None:
         raise IntegrityError(
-            f"{dataset.url}: data/{physical_hash} is missing, although the chain refers to it",
-            hint="pull the dataset again from where it was published",
-            details={"object": f"data/{physical_hash}"},
+            f"{dataset.url}: {ref.path}, which the chain refers to, is "
+            + ("missing" if problem == "missing" else f"corrupt: {problem}"),
+            hint=f"odf verify {dataset.url} shows all that is damaged",
+            details={"object": ref.path},
         )
     return path
 
 
 def slice_paths(dataset: Dataset) -> tuple[Path, ...]:
-    """Return the files of all slices, oldest first."""
-    found = [
-        slice_path(dataset, block.event.new_data.physical_hash)
+    """Return the files of all slices, oldest first; see `slice_path`."""
+    slices = [
+        block.event.new_data
         for _, block in dataset.blocks()
         if isinstance(block.event, AddData | ExecuteTransform) and block.event.new_data
     ]
-    return tuple(reversed(found))
+    return tuple(slice_path(dataset, data) for data in reversed(slices))

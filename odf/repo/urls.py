@@ -29,7 +29,7 @@ def parse_repository_url(text: str) -> str:
         RepositoryUrlError: Another scheme, or no URL.
     """
     if "://" not in text and text.strip() and "\0" not in text:
-        text = Path(text).absolute().as_uri()
+        text = _absolute(Path(text)).as_uri()
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -44,6 +44,15 @@ def parse_repository_url(text: str) -> str:
     if problem := _problem(text, parts):
         raise RepositoryUrlError(f"{text!r}: {problem}")
     return with_slash(text)
+
+
+def _absolute(path: Path) -> Path:
+    """Return the whole path of a folder without `..`; links behind the last `..` stay links."""
+    parts = path.absolute().parts
+    if ".." not in parts:
+        return path.absolute()
+    upwards = len(parts) - parts[::-1].index("..")
+    return Path(*parts[:upwards]).resolve().joinpath(*parts[upwards:])
 
 
 def _scheme(parts: SplitResult) -> str:
@@ -104,4 +113,5 @@ def target_at(url: str, *, command: str = "odf") -> DatasetStores:
             f"{url}: a plain web server can be read but not written",
             hint="push to a folder (file://) that the web server serves",
         )
-    return DatasetStores.local(folder, name=url, command=command)
+    # What such a folder says about its own chain state is not believed: others write there too.
+    return DatasetStores.local(folder, name=url, command=command, cached=False)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odf.clock import SystemClock
 from odf.errors import IntegrityError, NotFoundError, OdfError
@@ -28,11 +28,23 @@ from odf.metadata.multiformats import Multihash
 from odf.metadata.rules import broken_rules, violation_error
 from odf.repo.chain_reader import ChainReader
 from odf.repo.layout import DatasetStores
-from odf.repo.objects import ObjectRef, local_file, objects_of, problem_with
+from odf.repo.objects import ObjectRef, difference, local_file, objects_of, problem_with
+
+if TYPE_CHECKING:  # listing needs no Arrow
+    from odf.data.slices import SliceInfo
 
 _SKEW_NS: Final = MAX_CLOCK_SKEW_SECONDS * 1_000_000_000
 _FOUND_OTHERWISE: Final = ("sequence-start", "sequence-step", "opaque-chain", "unknown-event")
 """Rules that need not be asked again: the walk checks numbers, opaque chains have one finding."""
+
+_FORGERIES: Final = (
+    "event-fits-kind",
+    "input-first",
+    "input-offsets-ordered",
+    "offset-first",
+    "transform-not-self",
+)
+"""Rules that other implementations do not check but keep; breaking them hides rows from replay."""
 
 
 class Severity(StrEnum):
@@ -245,7 +257,8 @@ class _Check:
     def _check_rules(self, block: MetadataBlock) -> None:
         for rule, violation in broken_rules(self._state, block):
             if rule.name not in _FOUND_OTHERWISE:
-                severity = Severity.WARNING if rule.ours else Severity.ERROR
+                harmless = rule.ours and rule.name not in _FORGERIES
+                severity = Severity.WARNING if harmless else Severity.ERROR
                 self._found(severity, violation_error(rule, block, violation).message)
 
     def _check_time(self, block: MetadataBlock) -> None:
@@ -258,41 +271,51 @@ class _Check:
     def _check_event(self, block: MetadataBlock, state: ChainState, *, complete: bool) -> None:
         event = block.event
         for ref in objects_of(event):
-            sound = self._check_object(ref)
-            if sound and ref.kind == "data" and isinstance(event, AddData | ExecuteTransform):
-                if event.new_data is None:
-                    continue
-                self._check_slice(ref, event.new_data, state if complete else None)
+            if ref.kind == "data" and isinstance(event, AddData | ExecuteTransform):
+                if event.new_data is not None:
+                    known = state if complete else None
+                    self._check_slice(ref, event.new_data, block.system_time, known)
+            else:
+                self._check_object(ref)
 
-    def _check_object(self, ref: ObjectRef) -> bool:
+    def _check_object(self, ref: ObjectRef) -> None:
         """Hash an object, once however often it is named."""
         if (ref.kind, ref.hash) in self._sound:
-            return True
+            return
         self.objects += 1
         problem = problem_with(self._stores.objects(ref.kind), ref)
-        if problem is not None:
-            what = "the slice" if ref.kind == "data" else "the checkpoint"
-            is_missing = problem == "missing"
-            self._found(
-                Severity.ERROR,
-                f"{what} is missing" if is_missing else f"{what} is corrupt: {problem}",
-                ref,
-            )
-            return False
-        self._sound.add((ref.kind, ref.hash))
-        return True
+        if problem is None:
+            self._sound.add((ref.kind, ref.hash))
+        else:
+            self._found_corrupt(ref, problem)
 
-    def _check_slice(self, ref: ObjectRef, recorded: DataSlice, state: ChainState | None) -> None:
+    def _found_corrupt(self, ref: ObjectRef, problem: str) -> None:
+        what = "the slice" if ref.kind == "data" else "the checkpoint"
+        said = "is missing" if problem == "missing" else f"is corrupt: {problem}"
+        self._found(Severity.ERROR, f"{what} {said}", ref)
+
+    def _check_slice(
+        self, ref: ObjectRef, recorded: DataSlice, time: Timestamp, state: ChainState | None
+    ) -> None:
         """Compare what a slice holds with what its block says about it."""
         from odf.data.slices import inspect_slice  # noqa: PLC0415 - listing needs no Arrow
 
         vocab = (state or EMPTY_STATE).vocab
+        self.objects += (ref.kind, ref.hash) not in self._sound
         try:
+            # One pass gives the rows and the hash of the bytes.
             with local_file(self._stores.data, ref, self._scratch) as path:
                 info = inspect_slice(path, vocab)
+            problem = difference(ref, info.physical_hash, info.size)
         except OdfError as error:
-            self._found(Severity.ERROR, f"the slice cannot be read: {error.message}", ref)
+            problem = problem_with(self._stores.data, ref)
+            if problem is None:
+                self._found(Severity.ERROR, f"the slice cannot be read: {error.message}", ref)
+                return
+        if problem is not None:
+            self._found_corrupt(ref, problem)
             return
+        self._sound.add((ref.kind, ref.hash))
         interval = recorded.offset_interval
         compared = (
             ("logical hash", recorded.logical_hash, info.logical_hash),
@@ -303,6 +326,7 @@ class _Check:
         for what, wanted, got in compared:
             if wanted != got:
                 self._found(Severity.ERROR, f"wrong {what}: wanted {wanted}, got {got}", ref)
+        self._check_system_times(ref, info, time)
         if state is None:
             return  # without the history nobody knows the vocabulary and the schema
         for problem in info.problems:
@@ -311,6 +335,24 @@ class _Check:
             self._found(Severity.WARNING, f"a correction is not whole: {problem}", ref)
         if state.schema is not None:
             self._check_schema(ref, state.schema, info.schema)
+
+    def _check_system_times(self, ref: ObjectRef, info: "SliceInfo", time: Timestamp) -> None:
+        """Rows carry the time of their block; those of a compacted slice may be older."""
+        written = Timestamp.from_epoch_ms(time.epoch_ms)
+        if info.max_system_time is not None and info.max_system_time > written:
+            self._found(
+                Severity.ERROR,
+                f"rows are newer than their block: system time {info.max_system_time}, "
+                f"wanted {written}",
+                ref,
+            )
+        elif info.min_system_time is not None and info.min_system_time < written:
+            self._found(
+                Severity.WARNING,
+                f"rows are older than their block: system time {info.min_system_time}, "
+                f"the block's is {written}",
+                ref,
+            )
 
     def _check_schema(self, ref: ObjectRef, recorded: SetDataSchema, got: object) -> None:
         from odf.data.arrow_fields import fields_to_arrow_schema  # noqa: PLC0415 - see above

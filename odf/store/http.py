@@ -9,6 +9,7 @@ import contextlib
 import io
 import ipaddress
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _OK: Final = (200, 206)
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _WORTH_RETRYING: Final = (408, 425, 429, 500, 502, 503, 504)
+_LENGTH_DIGITS: Final = 19
+"""Digits of the largest length that a file can have (2**63 - 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +131,12 @@ class HttpClient:
                 if not response.closed:
                     response.close()
                 response.release_conn()
-            at = urljoin(at, location)
-            _check_redirect(origin, here, urlsplit(at))
+            try:
+                at = urljoin(at, location)
+                there = urlsplit(at)
+            except ValueError as error:
+                raise TransportError(f"{url}: redirects to what is no URL: {error}") from error
+            _check_redirect(origin, here, there)
         raise TransportError(f"{url}: more than {limits.HTTP_REDIRECTS} redirects")
 
     def _send(
@@ -147,7 +154,7 @@ class HttpClient:
                 method, url, headers=headers, preload_content=False, redirect=False
             )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise _InterruptedTransferError(f"{url}: {_reason(error)}") from error
+            raise _InterruptedTransferError(f"{url}: {_reason(error, url)}") from error
 
     def pause(self, attempt: int) -> None:
         """Wait before the next attempt: 0.2 s, then twice as long each time."""
@@ -158,8 +165,43 @@ class _InterruptedTransferError(TransportError):
     """A failure that another attempt may not see."""
 
 
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+def _reason(error: Exception, url: str) -> str:
+    """Say in words what kept a server from being heard."""
+    from urllib3 import exceptions  # noqa: PLC0415 - loaded already; here for its exceptions
+
+    host, port = _host_and_port(url)
+    server = f"{host}, port {port}"
+    cause = error.__cause__
+    if isinstance(error, exceptions.NameResolutionError):
+        return f"there is no host {host}, or its address cannot be looked up now"
+    if isinstance(error, exceptions.NewConnectionError):
+        if isinstance(cause, ConnectionRefusedError):
+            return f"connection refused: nothing listens at {server}"
+        return f"no connection to {server}: {_plain(cause or error)}"
+    if isinstance(error, exceptions.ConnectTimeoutError):
+        return f"no connection to {server}: timed out"
+    if isinstance(error, exceptions.TimeoutError):
+        return f"no answer from {server}: timed out"
+    if isinstance(error, exceptions.SSLError):
+        return f"no encrypted connection to {server}: {_plain(error.args[0])}"
+    if isinstance(error, exceptions.ProtocolError):
+        return f"the connection to {server} broke off: {_plain(error.args[-1])}"
+    return _plain(error)
+
+
+def _plain(reason: object) -> str:
+    """Return the words of an error without its number and the names of classes."""
+    if isinstance(reason, ssl.SSLError) and reason.reason:
+        words = reason.reason.lower().replace("_", " ")
+        return str(getattr(reason, "verify_message", "")) or words
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return str(reason) or type(reason).__name__
+
+
+def _host_and_port(url: str) -> tuple[str, int | None]:
+    _, host, port = _origin(urlsplit(url))
+    return host or "", port
 
 
 class Answer:
@@ -177,9 +219,20 @@ class Answer:
 
     @property
     def length(self) -> int | None:
-        """Return the announced length of the body; None if unknown."""
+        """Return the announced length of the body; None if unknown.
+
+        Raises:
+            TransportError: It is longer than anything can be.
+        """
         text = self._response.headers.get("Content-Length", "")
-        return int(text) if text.isascii() and text.isdigit() else None
+        if not (text.isascii() and text.isdigit()):
+            return None
+        if len(text) > _LENGTH_DIGITS:
+            raise TransportError(
+                f"{self._url}: the server announces a length of {len(text)} digits, wanted at "
+                f"most {_LENGTH_DIGITS}"
+            )
+        return int(text)
 
     def raise_for_status(self) -> None:
         """Raise unless the object is there.
@@ -221,7 +274,7 @@ class Answer:
             if self._response.length_remaining:
                 raise _InterruptedTransferError(f"{self._url}: the transfer was cut")
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise _InterruptedTransferError(f"{self._url}: {_reason(error)}") from error
+            raise _InterruptedTransferError(f"{self._url}: {_reason(error, self._url)}") from error
 
 
 class HttpObjectStore:
@@ -281,7 +334,9 @@ class HttpObjectStore:
                 if attempt >= limits.HTTP_ATTEMPTS:
                     raise TransportError(
                         f"{error.message} (gave up after {attempt} attempts)",
-                        hint="try again later: what has arrived is kept",
+                        hint="try again later: what has arrived is kept"
+                        if transfer.received
+                        else "check the address, or try again later",
                     ) from error
                 self._client.pause(attempt - 1)
             else:
@@ -464,7 +519,7 @@ def _is_inside(url: SplitResult) -> bool:
     """Tell whether a host is this machine or in a private network (all its addresses count)."""
     try:
         found = socket.getaddrinfo(url.hostname, None, proto=socket.IPPROTO_TCP)
-    except OSError:
+    except (OSError, UnicodeError):  # a host that is unknown, or cannot be one
         return False  # the connection will fail by itself
     addresses = (ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found)
     return any(not address.is_global for address in addresses)

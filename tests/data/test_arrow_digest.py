@@ -200,6 +200,41 @@ def test_many_rows_in_threads_and_pieces():
     assert logical_hash(table.schema, table.to_batches(max_chunksize=4_099)).digest == wanted
 
 
+TEXTS = [pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view()]
+
+
+@pytest.mark.parametrize("dtype", TEXTS, ids=str)
+@given(
+    rows=st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=30),
+    cut=st.tuples(st.integers(0, 30), st.integers(0, 30)),
+    short=st.booleans(),
+)
+def test_slices_of_texts(dtype, rows, cut, short):
+    is_text = pa.types.is_string(dtype) or dtype in (pa.large_string(), pa.string_view())
+    values = rows if is_text else [row if row is None else row.encode() for row in rows]
+    start, count = cut
+    kept = values[start : start + count]
+    with pytest.MonkeyPatch.context() as patch:
+        if not short:
+            patch.setattr(digest_module, "_SMALL_BYTES", 0)
+        got = array_digest(pa.array(values, dtype).slice(start, count))
+    hasher = hashlib.sha3_256(type_header(dtype))
+    for value in kept:
+        raw = value.encode() if isinstance(value, str) else value
+        hasher.update(b"\0" if raw is None else len(raw).to_bytes(8, "little") + raw)
+    assert got == hasher.digest()
+
+
+def test_text_under_a_null_is_not_seen():
+    clean = pa.array(["ab", None, "c"])
+    _, offsets, _ = pa.array(["ab", "dirt", "c"]).buffers()
+    dirty = pa.Array.from_buffers(
+        pa.string(), 3, [clean.buffers()[0], offsets, pa.py_buffer(b"abdirtc")]
+    )
+    assert dirty.to_pylist() == clean.to_pylist()
+    assert array_digest(dirty) == array_digest(clean)
+
+
 def test_long_values_of_a_dictionary_are_taken_in_pieces():
     values = pa.array(["x" * 700_000, "y" * 3, ""])
     array = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 0, 0]), values)

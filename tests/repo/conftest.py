@@ -68,10 +68,16 @@ class Maker:
         minutes: int = 1,
     ) -> CommitResult:
         """Commit events some minutes after the last block."""
-        state = dataset.state()
-        assert state.system_time is not None
-        time = Timestamp(state.system_time.epoch_ns + minutes * 60_000_000_000)
-        return dataset.commit(events, expected_head=state.head, system_time=time, objects=objects)
+        time = self.next_time(dataset, minutes)
+        return dataset.commit(
+            events, expected_head=dataset.head(), system_time=time, objects=objects
+        )
+
+    def next_time(self, dataset: Dataset, minutes: int = 1) -> Timestamp:
+        """Return the time of the next block."""
+        last = dataset.state().system_time
+        assert last is not None
+        return Timestamp(last.epoch_ns + minutes * 60_000_000_000)
 
     def describe(self, dataset: Dataset, text: str) -> CommitResult:
         """Commit a block without any object."""
@@ -93,7 +99,7 @@ class Maker:
             {
                 "offset": pa.array(range(start, start + len(rows)), pa.int64()),
                 "op": pa.array([0] * len(rows), pa.int32()),
-                "system_time": pa.array([1_700_000_000_000] * len(rows), MS),
+                "system_time": pa.array([self.next_time(dataset).epoch_ms] * len(rows), MS),
                 "event_time": pa.array([1_600_000_000_000] * len(rows), MS),
                 "city": pa.array([city for city, _ in rows], pa.string()),
                 "population": pa.array([count for _, count in rows], pa.int64()),
@@ -230,6 +236,13 @@ class _Quiet(SimpleHTTPRequestHandler):
         super().do_GET()
 
 
+class _QuietServer(ThreadingHTTPServer):
+    """Clients that hang up are part of the tests, and no reason for a traceback."""
+
+    def handle_error(self, request, client_address):
+        pass
+
+
 @pytest.fixture
 def serve() -> Iterator[Callable[[Path], tuple[str, list[str]]]]:
     """Serve a folder; returns its URL and the list of the paths that are asked for."""
@@ -237,9 +250,7 @@ def serve() -> Iterator[Callable[[Path], tuple[str, list[str]]]]:
 
     def start(folder: Path) -> tuple[str, list[str]]:
         handler = type("Handler", (_Quiet,), {"seen": []})
-        server = ThreadingHTTPServer(
-            ("127.0.0.1", 0), functools.partial(handler, directory=str(folder))
-        )
+        server = _QuietServer(("127.0.0.1", 0), functools.partial(handler, directory=str(folder)))
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()

@@ -75,7 +75,9 @@ def prepared(tmp_path, maker) -> Path:
 
     folder = tmp_path / "work"
     dataset = maker.full(DatasetStores.local(folder / "dataset"))
-    columns = [[4, 5], [0, 0], [0, 0], [1_600_000_000_000] * 2, ["Bonn", "Kyiv"], [3, 4]]
+    # The rows carry the time at which the child commits them.
+    time = Timestamp.parse("2026-05-01T00:00:00Z").epoch_ms
+    columns = [[4, 5], [0, 0], [time, time], [1_600_000_000_000] * 2, ["Bonn", "Kyiv"], [3, 4]]
     table = pa.table(
         [pa.array(v, f.type) for v, f in zip(columns, maker.schema(), strict=True)],
         schema=maker.schema(),

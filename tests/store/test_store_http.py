@@ -247,3 +247,73 @@ def test_redirects_that_are_refused(origin, there, reason):
 )
 def test_redirects_that_are_followed(origin, there):
     _check_redirect(urlsplit(origin), urlsplit(origin), urlsplit(there))
+
+
+def port_without_listener() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def failure_of(url, client) -> TransportError:
+    with pytest.raises(TransportError) as caught:
+        HttpObjectStore(url, client).get("x", 10)
+    return caught.value
+
+
+def test_a_refused_connection_is_told_in_words(client):
+    port = port_without_listener()
+    error = failure_of(f"http://127.0.0.1:{port}/", client)
+    assert error.message == (
+        f"http://127.0.0.1:{port}/x: connection refused: nothing listens at 127.0.0.1, "
+        f"port {port} (gave up after 4 attempts)"
+    )
+    assert error.hint == "check the address, or try again later"
+
+
+def test_an_unknown_host_is_told_in_words(client):
+    error = failure_of("http://no-such-host.invalid/", client)
+    assert "there is no host no-such-host.invalid" in error.message
+    assert "Errno" not in error.message
+    assert "HTTPConnection" not in error.message
+
+
+def test_a_server_that_says_nothing_is_told_in_words():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        client = HttpClient(timing=HttpTiming(connect=5, read=0.05, sleep=lambda _: None))
+        error = failure_of(f"http://127.0.0.1:{port}/", client)
+        client.close()
+    assert f"no answer from 127.0.0.1, port {port}: timed out" in error.message
+
+
+def test_what_arrived_is_only_said_to_be_kept_where_something_did(script, client):
+    def cut(handler, number):
+        if number == 1:
+            handler.reply(200, b"12345", length=10)
+        handler.hang_up()
+
+    url, _ = script(cut)
+    assert failure_of(url, client).hint == "try again later: what has arrived is kept"
+
+
+def test_an_encrypted_connection_to_a_plain_server_is_told_in_words(script, client):
+    url, _ = script(lambda handler, _: handler.reply(200))
+    error = failure_of(url.replace("http:", "https:"), client)
+    assert "no encrypted connection to 127.0.0.1" in error.message
+    assert "_ssl.c" not in error.message
+
+
+def test_a_length_of_thousands_of_digits_is_refused(script, client):
+    url, _ = script(lambda handler, _: handler.reply(200, b"x", length="9" * 5000))
+    store = HttpObjectStore(url, client)
+    for ask in (lambda: store.get("x", 10), lambda: store.size("x")):
+        with pytest.raises(TransportError, match="a length of 5000 digits"):
+            ask()
+
+
+@pytest.mark.parametrize("location", ["http://[x/", "http://a:99999999/", f"http://{'a' * 70}.x/"])
+def test_redirects_to_what_is_no_url(script, client, location):
+    url, _ = script(lambda handler, _: handler.reply(302, Location=location))
+    with pytest.raises(TransportError):
+        HttpObjectStore(url, client).get("x", 10)
