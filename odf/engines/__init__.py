@@ -1,0 +1,1 @@
+"""The other side of the wire: engines, and the host that serves them."""

@@ -1,0 +1,513 @@
+"""The coordinator's end of the wire: calls in, outcomes out, every failure an `OdfError`.
+
+Calls have no deadline: how long a query takes is the user's business. What an engine sends is
+never trusted: its files are taken through `Exchange`, its texts are made printable, and answers
+that break the protocol are errors. Slices themselves are checked by who commits them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import grpc
+
+from odf.errors import (
+    BadInputError,
+    EngineError,
+    EngineUnavailableError,
+    InvalidQueryError,
+    OdfError,
+)
+from odf.limits import ENGINE_START_SECONDS, MAX_ENGINE_MESSAGE
+from odf.metadata.model import DatasetVocabulary, OffsetInterval, TransformSql
+from odf.protocol import PROTOCOL_VERSION, engine_pb2, engine_pb2_grpc, host_pb2, host_pb2_grpc
+from odf.protocol.calls import (
+    EngineDescription,
+    EngineEvent,
+    EngineProgress,
+    EngineWarning,
+    IngestCall,
+    IngestOutcome,
+    QueryInput,
+    QueryOutcome,
+    RawQueryCall,
+    RawQueryOutcome,
+    TransformCall,
+    TransformCallInput,
+    TransformOutcome,
+)
+from odf.protocol.messages import (
+    RawQueryRequest,
+    RawQueryResponseInternalError,
+    RawQueryResponseInvalidQuery,
+    RawQueryResponseRoot,
+    RawQueryResponseSuccess,
+    TransformRequest,
+    TransformRequestInput,
+    TransformResponseInternalError,
+    TransformResponseInvalidQuery,
+    TransformResponseRoot,
+    TransformResponseSuccess,
+    from_bytes,
+    to_bytes,
+)
+from odf.protocol.private import (
+    IngestRequest,
+    IngestResult,
+    InternalFailure,
+    RequestFile,
+    ValidateRequest,
+    description_from_proto,
+    ingest_event_from_proto,
+    validation_from_proto,
+)
+from odf.runtimes.child import Obituary
+from odf.runtimes.exchange import Exchange, Operation
+from odf.runtimes.text import printable
+
+_OUTPUT = "data"
+_CHECKPOINT = "checkpoint"
+OnEvent = Callable[[EngineEvent], None]
+
+
+class Link(Protocol):
+    """A connection to an engine, and news of its end."""
+
+    @property
+    def channel(self) -> grpc.Channel:
+        """The gRPC channel."""
+        ...
+
+    @property
+    def log(self) -> Path | None:
+        """The engine's log, if it has one of its own."""
+        ...
+
+    def obituary(self) -> Obituary | None:
+        """Say how the engine ended, or None if it lives."""
+        ...
+
+
+class GrpcLink:
+    """A connection over a Unix socket to a child process.
+
+    Args:
+        socket: Where the engine serves.
+        mourner: Knows how the process behind it ended.
+    """
+
+    def __init__(self, socket: Path, mourner: "Mourner | None" = None) -> None:
+        self._mourner = mourner
+        self.channel = grpc.insecure_channel(
+            f"unix:{socket}",
+            options=[
+                ("grpc.max_receive_message_length", MAX_ENGINE_MESSAGE),
+                ("grpc.max_send_message_length", MAX_ENGINE_MESSAGE),
+                ("grpc.enable_http_proxy", 0),
+            ],
+        )
+
+    @property
+    def log(self) -> Path | None:
+        """The engine's log, if it has one of its own."""
+        return None if self._mourner is None else self._mourner.log
+
+    def obituary(self) -> Obituary | None:
+        """Say how the engine ended, or None if it lives or nobody can know."""
+        return None if self._mourner is None else self._mourner.obituary()
+
+    def close(self) -> None:
+        """Close the connection; running calls end."""
+        self.channel.close()
+
+
+class Mourner(Protocol):
+    """Someone who knows how an engine ended."""
+
+    @property
+    def log(self) -> Path:
+        """The engine's log."""
+        ...
+
+    def obituary(self) -> Obituary | None:
+        """See `EngineProcess.obituary`."""
+        ...
+
+
+class EngineClient:
+    """Speaks to one engine.
+
+    Args:
+        link: The connection.
+        exchange: The folders that both sides see.
+    """
+
+    def __init__(self, link: Link, exchange: Exchange) -> None:
+        self._link = link
+        self._exchange = exchange
+        self._engine: Any = engine_pb2_grpc.EngineStub(link.channel)  # type: ignore[no-untyped-call]
+        self._host: Any = host_pb2_grpc.HostStub(link.channel)  # type: ignore[no-untyped-call]
+
+    def describe(self) -> EngineDescription:
+        """Ask who serves; answered before the engine is warm.
+
+        Raises:
+            EngineError: If nobody answers.
+        """
+        with self._speaking("it was asked who it is"):
+            # The one call with a deadline: the answer depends on nothing that takes time.
+            answer = self._host.Describe(host_pb2.DescribeRequest(), timeout=ENGINE_START_SECONDS)
+        return description_from_proto(answer)
+
+    def check_version(self) -> None:
+        """Make sure that both ends ship together.
+
+        Raises:
+            EngineUnavailableError: If they do not.
+        """
+        try:
+            found = self.describe()
+        except EngineError as error:
+            raise EngineUnavailableError(
+                error.message, hint=error.hint, details=error.details
+            ) from error
+        if found.protocol_version != PROTOCOL_VERSION:
+            raise EngineUnavailableError(
+                f"the engine {printable(found.release)} speaks version {found.protocol_version} of "
+                f"the host protocol, wanted {PROTOCOL_VERSION}",
+                hint="Install the engine and the coordinator from the same release.",
+            )
+
+    def validate_query(
+        self,
+        transform: TransformSql,
+        inputs: Sequence[QueryInput],
+        vocab: DatasetVocabulary,
+        *,
+        preprocess: bool = False,
+    ) -> QueryOutcome:
+        """Check a query without running it.
+
+        Args:
+            transform: The query, with `queries` filled.
+            inputs: The views it may use.
+            vocab: Names of the system columns of the result.
+            preprocess: Whether it is the preprocess step of a root dataset.
+
+        Raises:
+            InvalidQueryError: If it cannot be accepted.
+            EngineError: If the engine fails.
+        """
+        request = ValidateRequest(transform, tuple(inputs), vocab, preprocess)
+        with self._speaking("it checked a query"):
+            answer = self._host.ValidateQuery(request.to_proto())
+        outcome = validation_from_proto(answer)
+        if isinstance(outcome, InvalidQueryError):
+            raise _printable_query_error(outcome)
+        return QueryOutcome(
+            printable(outcome.query_class),
+            outcome.output_schema,
+            tuple(printable(line) for line in outcome.warnings),
+        )
+
+    def ingest(self, call: IngestCall, on_event: OnEvent | None = None) -> IngestOutcome:
+        """Read, preprocess and merge source files into a slice.
+
+        Args:
+            call: What to do.
+            on_event: Is told what the engine reports while it works.
+
+        Raises:
+            BadInputError: If the data cannot be taken.
+            InvalidQueryError: If the preprocess query cannot be accepted.
+            EngineError: If the engine fails, dies or breaks its contract.
+        """
+        what = f"it ingested into {call.dataset_alias}"
+        with self._exchange.operation() as operation:
+            message = _ingest_request(call, operation).to_proto()
+            result = None
+            with self._speaking(what), _reading(self._host.Ingest(message)) as answers:
+                for answer in answers:
+                    event = ingest_event_from_proto(answer)
+                    if isinstance(event, IngestResult):
+                        result = event
+                        break
+                    if isinstance(event, EngineProgress | EngineWarning):
+                        _report(on_event, event)
+                    elif event is not None:
+                        self._raise_failure(event, what)
+            if result is None:
+                raise _unanswered(what)
+            taken = operation.take_output(_OUTPUT, call.output)
+        _check_presence(call.output, taken=taken, wanted=result.counts.total > 0, what=what)
+        return IngestOutcome(
+            slice_path=call.output if taken else None,
+            counts=result.counts,
+            rows_read=result.rows_read,
+            keys_revised_ignored=result.keys_revised_ignored,
+            rows_unchanged=result.rows_unchanged,
+            schema=result.schema,
+        )
+
+    def execute_transform(self, call: TransformCall) -> TransformOutcome:
+        """Run one step of a derivative dataset.
+
+        Raises:
+            InvalidQueryError: If the query cannot be accepted.
+            EngineError: If the engine fails, dies or breaks its contract.
+        """
+        what = f"it derived {call.dataset_alias}"
+        with self._exchange.operation() as operation:
+            request = _transform_request(call, operation)
+            message = engine_pb2.TransformRequest(flatbuffer=to_bytes(request))
+            success = self._final_answer(
+                self._engine.ExecuteTransform(message), TransformResponseRoot, what
+            )
+            if not isinstance(success, TransformResponseSuccess):
+                raise _unanswered(what)
+            checkpoint = call.new_checkpoint
+            if checkpoint is None or not operation.take_output(_CHECKPOINT, checkpoint):
+                checkpoint = None
+            try:
+                taken = _take_derived(call, operation, success.new_offset_interval, what)
+            except EngineError:
+                if checkpoint is not None:
+                    checkpoint.unlink(missing_ok=True)
+                raise
+        return TransformOutcome(
+            slice_path=call.output if taken else None,
+            offset_interval=success.new_offset_interval,
+            watermark=success.new_watermark,
+            checkpoint=checkpoint,
+        )
+
+    def execute_raw_query(self, call: RawQueryCall) -> RawQueryOutcome:
+        """Run a query over plain Parquet files.
+
+        Raises:
+            InvalidQueryError: If the query cannot be accepted.
+            EngineError: If the engine fails, dies or breaks its contract.
+        """
+        what = "it ran a raw query"
+        with self._exchange.operation() as operation:
+            request = RawQueryRequest(
+                input_data_paths=_show_all(operation, call.inputs, "input"),
+                transform=call.transform,
+                output_data_path=operation.output(_OUTPUT)[1],
+            )
+            message = engine_pb2.RawQueryRequest(flatbuffer=to_bytes(request))
+            success = self._final_answer(
+                self._engine.ExecuteRawQuery(message), RawQueryResponseRoot, what
+            )
+            if not isinstance(success, RawQueryResponseSuccess):
+                raise _unanswered(what)
+            taken = operation.take_output(_OUTPUT, call.output)
+        if success.num_records and not taken:
+            raise _broken_contract(f"{what}, announced {success.num_records} rows and left no file")
+        return RawQueryOutcome(call.output if taken else None, success.num_records)
+
+    def _final_answer(
+        self,
+        call: Any,
+        root: type[TransformResponseRoot] | type[RawQueryResponseRoot],
+        what: str,
+    ) -> object:
+        """Read a stream of the engine service to its first answer that is not progress."""
+        with self._speaking(what), _reading(call) as answers:
+            for answer in answers:
+                try:
+                    value = from_bytes(root, answer.flatbuffer).value
+                except OdfError as error:
+                    raise _broken_contract(f"{what} and sent no message: {error}") from error
+                match value:
+                    case TransformResponseSuccess() | RawQueryResponseSuccess():
+                        return value
+                    case TransformResponseInvalidQuery() | RawQueryResponseInvalidQuery():
+                        raise _printable_query_error(InvalidQueryError(value.message))
+                    case TransformResponseInternalError() | RawQueryResponseInternalError():
+                        failure = InternalFailure(value.message, value.backtrace or "")
+                        self._raise_failure(failure, what)
+        return None
+
+    def _raise_failure(
+        self, event: BadInputError | InvalidQueryError | InternalFailure, what: str
+    ) -> NoReturn:
+        match event:
+            case BadInputError():
+                raise BadInputError(
+                    printable(event.message),
+                    reason=printable(event.reason),
+                    problems=tuple(printable(line) for line in event.problems),
+                    hint=None if event.hint is None else printable(event.hint),
+                )
+            case InvalidQueryError():
+                raise _printable_query_error(event)
+            case InternalFailure():
+                raise EngineError(
+                    f"the engine failed while {what}: {printable(event.message)}",
+                    hint=self._log_hint(),
+                    details={"backtrace": printable(event.backtrace)},
+                )
+
+    @contextmanager
+    def _speaking(self, what: str) -> Iterator[None]:
+        """Turn failures of the connection into errors that say how the engine ended."""
+        try:
+            yield
+        except grpc.RpcError as error:
+            call: Any = error  # gRPC raises calls, but its types do not say so
+            code = call.code()
+            broken = code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+            obituary = self._link.obituary() if broken else None
+            if obituary is not None:
+                raise _died(obituary, what) from error
+            detail = printable(call.details() or "")
+            if code is grpc.StatusCode.FAILED_PRECONDITION:
+                raise EngineUnavailableError(detail, hint=self._log_hint()) from error
+            raise EngineError(
+                f"the engine failed while {what}: {code.name}: {detail}", hint=self._log_hint()
+            ) from error
+
+    def _log_hint(self) -> str | None:
+        log = self._link.log
+        return None if log is None else f"Its log: {log}"
+
+
+def _ingest_request(call: IngestCall, operation: Operation) -> IngestRequest:
+    files = tuple(
+        RequestFile(operation.add_input(file.path, f"file-{number:06d}"), file.name)
+        for number, file in enumerate(call.files)
+    )
+    return IngestRequest(
+        dataset_alias=call.dataset_alias,
+        files=files,
+        read=call.read,
+        preprocess=call.preprocess,
+        merge=call.merge,
+        vocab=call.vocab,
+        system_time=call.system_time,
+        source_event_time=call.source_event_time,
+        next_offset=call.next_offset,
+        dataset_schema=call.dataset_schema,
+        history_paths=_show_all(operation, call.history, "history"),
+        output_path=operation.output(_OUTPUT)[1],
+        scratch_path=operation.scratch(),
+        allow_retract=call.allow_retract,
+        allow_empty=call.allow_empty,
+        max_retract_share=call.max_retract_share,
+        min_rows_for_retract_guard=call.min_rows_for_retract_guard,
+        half=call.half,
+    )
+
+
+def _transform_request(call: TransformCall, operation: Operation) -> TransformRequest:
+    inputs = tuple(
+        _transform_input(view, operation, f"input-{number:03d}")
+        for number, view in enumerate(call.inputs)
+    )
+    previous = call.prev_checkpoint
+    return TransformRequest(
+        dataset_id=call.dataset_id,
+        dataset_alias=call.dataset_alias,
+        system_time=call.system_time,
+        vocab=call.vocab,
+        transform=call.transform,
+        query_inputs=inputs,
+        next_offset=call.next_offset,
+        prev_checkpoint_path=(
+            None if previous is None else operation.add_input(previous, "prev-checkpoint")
+        ),
+        new_checkpoint_path=operation.output(_CHECKPOINT)[1],
+        new_data_path=operation.output(_OUTPUT)[1],
+    )
+
+
+def _transform_input(
+    view: TransformCallInput, operation: Operation, prefix: str
+) -> TransformRequestInput:
+    return TransformRequestInput(
+        dataset_id=view.dataset_id,
+        dataset_alias=view.dataset_alias,
+        query_alias=view.query_alias,
+        vocab=view.vocab,
+        offset_interval=view.offset_interval,
+        data_paths=_show_all(operation, view.data, f"{prefix}-slice"),
+        schema_file=operation.add_input(view.schema_file, f"{prefix}-schema.parquet"),
+        explicit_watermarks=view.explicit_watermarks,
+    )
+
+
+def _take_derived(
+    call: TransformCall, operation: Operation, interval: OffsetInterval | None, what: str
+) -> bool:
+    """Take the slice of a derivative and check that it is what the answer says."""
+    taken = operation.take_output(_OUTPUT, call.output)
+    _check_presence(call.output, taken=taken, wanted=interval is not None, what=what)
+    if interval is not None and not call.next_offset == interval.start <= interval.end:
+        call.output.unlink(missing_ok=True)
+        raise _broken_contract(
+            f"{what} and answered with the offsets {interval.start} to {interval.end}; "
+            f"wanted a start at {call.next_offset}"
+        )
+    return taken
+
+
+def _show_all(operation: Operation, paths: Iterable[Path], prefix: str) -> tuple[str, ...]:
+    return tuple(
+        operation.add_input(path, f"{prefix}-{number:06d}.parquet")
+        for number, path in enumerate(paths)
+    )
+
+
+@contextmanager
+def _reading(call: Any) -> Iterator[Any]:
+    """Cancel a call that was not read to its end, however that came."""
+    try:
+        yield call
+    finally:
+        call.cancel()
+
+
+def _report(on_event: OnEvent | None, event: EngineEvent) -> None:
+    if on_event is None:
+        return
+    match event:
+        case EngineProgress():
+            on_event(EngineProgress(printable(event.stage), event.rows))
+        case EngineWarning():
+            on_event(EngineWarning(printable(event.message)))
+
+
+def _printable_query_error(error: InvalidQueryError) -> InvalidQueryError:
+    hint = None if error.hint is None else printable(error.hint)
+    return InvalidQueryError(printable(error.message), hint=hint)
+
+
+def _unanswered(what: str) -> EngineError:
+    return _broken_contract(f"{what} and ended without a result")
+
+
+def _check_presence(output: Path, *, taken: bool, wanted: bool, what: str) -> None:
+    """A slice exists exactly if the answer says that there are rows."""
+    if taken == wanted:
+        return
+    output.unlink(missing_ok=True)
+    said, found = ("rows", "no file") if wanted else ("no rows", "a file")
+    raise _broken_contract(f"{what}, announced {said} and left {found}")
+
+
+def _broken_contract(how: str) -> EngineError:
+    return EngineError(
+        f"the engine broke its contract: {how}",
+        hint="Nothing was taken. Check where the engine comes from, and its log of this run.",
+    )
+
+
+def _died(obituary: Obituary, what: str) -> EngineError:
+    words = f"; its last words: {obituary.last_lines[-1]}" if obituary.last_lines else ""
+    return EngineError(
+        f"the engine died while {what} ({obituary.status}){words}",
+        hint=f"Its log: {obituary.log}",
+        details={"log": str(obituary.log), "stderr": list(obituary.last_lines)},
+    )

@@ -1,0 +1,186 @@
+"""Engines that die, hang or never come up, and coordinators that are killed."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odf.errors import EngineError, EngineUnavailableError
+from odf.runtimes.base import EngineCommand
+from odf.runtimes.bubblewrap import BubblewrapRuntime
+from odf.runtimes.child import EngineProcess, SocketFolder
+from odf.runtimes.process import ProcessRuntime
+from tests.conftest import PROJECT
+from tests.runtimes.conftest import make_runtime, one_input, tiny_command, transform_call
+from tests.runtimes.test_runtime_behaviour import CSV, ingest_call
+
+MakeSlice = Callable[..., Path]
+OTHER_PROCESS = ["process", pytest.param("bubblewrap", marks=pytest.mark.sandbox)]
+
+
+@pytest.mark.parametrize("name", OTHER_PROCESS)
+def test_an_engine_killed_in_the_middle(name: str, make_slice: MakeSlice, tmp_path: Path) -> None:
+    view = one_input(make_slice([0], ["a"]), 0, 0)
+    call = transform_call("kill", tmp_path / "result", view)
+    with (
+        make_runtime(name).start(tmp_path / "run") as engine,
+        pytest.raises(EngineError, match="died while it derived derived") as caught,
+    ):
+        engine.client.execute_transform(call)
+    log = tmp_path / "run" / "engine.stderr.txt"
+    assert "killed by SIGKILL" in caught.value.message
+    assert "about to die" in caught.value.message
+    assert str(log) in str(caught.value.hint)
+    assert caught.value.details["log"] == str(log)
+    assert not (tmp_path / "result").exists()
+    assert not (tmp_path / "run" / "engine" / "out").exists()
+
+
+def test_an_engine_killed_while_it_ingests(tmp_path: Path) -> None:
+    source = tmp_path / "kill.csv"
+    source.write_text(CSV)
+    with ProcessRuntime(tiny_command()).start(tmp_path / "run") as engine:
+        with pytest.raises(EngineError, match="died while it ingested into rooted"):
+            engine.client.ingest(ingest_call(tmp_path / "slice", source))
+        # Every later call says so as well, at once.
+        with pytest.raises(EngineError, match="killed by SIGKILL"):
+            engine.client.describe()
+
+
+@pytest.mark.parametrize("name", OTHER_PROCESS)
+def test_closing_ends_the_engine_and_removes_its_folders(name: str, tmp_path: Path) -> None:
+    engine = make_runtime(name).start(tmp_path / "run")
+    child = next(it for it in engine._resources if isinstance(it, EngineProcess))
+    sockets = next(it for it in engine._resources if isinstance(it, SocketFolder))
+    assert sockets.path.stat().st_mode & 0o777 == 0o700
+    engine.close()
+    engine.close()
+    assert child._process.returncode == 0
+    assert not sockets.path.exists()
+    assert sorted(path.name for path in (tmp_path / "run").iterdir() if path.is_file()) == [
+        "engine.stderr.txt",
+        "engine.stdout.txt",
+    ]
+    assert '"ready": true' in (tmp_path / "run" / "engine.stdout.txt").read_text()
+
+
+def test_an_engine_that_cannot_be_made(tmp_path: Path) -> None:
+    runtime = ProcessRuntime(tiny_command("--break-at-start"))
+    with pytest.raises(EngineUnavailableError, match="cannot be made") as caught:
+        runtime.start(tmp_path / "run")
+    assert "exit status 1" in caught.value.message
+    assert caught.value.exit_code == 9
+    assert str(tmp_path / "run" / "engine.stderr.txt") in str(caught.value.hint)
+
+
+def test_a_program_that_does_not_exist(tmp_path: Path) -> None:
+    runtime = ProcessRuntime(EngineCommand((str(tmp_path / "nothing"),)))
+    with pytest.raises(EngineUnavailableError, match="nothing: No such file"):
+        runtime.start(tmp_path / "run")
+
+
+def test_an_engine_that_does_not_get_warm_answers_with_the_reason(
+    make_slice: MakeSlice, tmp_path: Path
+) -> None:
+    view = one_input(make_slice([0], ["a"]), 0, 0)
+    with ProcessRuntime(tiny_command("--cold", "no Java")).start(tmp_path / "run") as engine:
+        assert engine.client.describe().engine == "tiny"
+        with pytest.raises(EngineUnavailableError, match="did not start: no Java"):
+            engine.client.execute_transform(transform_call("pass", tmp_path / "result", view))
+        source = tmp_path / "source.csv"
+        source.write_text(CSV)
+        with pytest.raises(EngineUnavailableError, match="did not start: no Java") as caught:
+            engine.client.ingest(ingest_call(tmp_path / "slice", source))
+    assert str(tmp_path / "run" / "engine.stderr.txt") in str(caught.value.hint)
+
+
+def test_one_that_never_serves_is_given_up(tmp_path: Path) -> None:
+    sockets = SocketFolder(tmp_path)
+    argv = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    child = EngineProcess(argv, {}, tmp_path / "run", sockets.socket, "the engine")
+    with pytest.raises(EngineUnavailableError, match=r"did not come up within 0\.1 s"):
+        child.wait_ready(0.1)
+    child.close()
+
+
+def test_what_ignores_its_lifeline_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odf.runtimes.child.ENGINE_STOP_SECONDS", 0.1)
+    read, write = os.pipe()
+    argv = [sys.executable, "-c", "import signal; print(1, flush=True); signal.pause()"]
+    child = EngineProcess(argv, {}, tmp_path / "run", tmp_path / "socket", "the engine")
+    os.close(read)
+    os.close(write)
+    child.close()
+    assert child._process.returncode == -signal.SIGKILL
+
+
+COORDINATOR = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {project!r})
+from tests.runtimes.conftest import tiny_command
+from odf.runtimes.{module} import {runtime}
+handle = {runtime}(tiny_command()).start(Path(sys.argv[1]))
+child = handle._resources[1]
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def descendants(pid: int) -> list[int]:
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += descendants(int(child))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("module", "runtime"),
+    [
+        ("process", "ProcessRuntime"),
+        pytest.param("bubblewrap", "BubblewrapRuntime", marks=pytest.mark.sandbox),
+    ],
+)
+def test_a_killed_coordinator_takes_its_engine_along(
+    module: str, runtime: str, tmp_path: Path
+) -> None:
+    if module == "bubblewrap" and (reason := BubblewrapRuntime(tiny_command()).why_not()):
+        pytest.skip(f"bubblewrap does not work here: {reason}")
+    script = COORDINATOR.format(project=str(PROJECT), module=module, runtime=runtime)
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "run")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as coordinator:
+        assert coordinator.stdout is not None
+        line = coordinator.stdout.readline()
+        assert line, "the coordinator did not start"
+        watched = {pid: os.pidfd_open(pid) for pid in descendants(int(line))}
+        coordinator.kill()
+        coordinator.wait()
+        for pid, descriptor in watched.items():
+            ended, _, _ = select.select([descriptor], [], [], 30)
+            assert ended, f"process {pid} outlived its coordinator"
+            os.close(descriptor)
+    if module == "process":
+        assert list(tmp_path.glob("odf-*")) == []
+
+
+def test_socket_paths_are_short_enough(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 60) / ("e" * 60)
+    deep.mkdir(parents=True)
+    folder = SocketFolder(deep)
+    assert len(os.fsencode(folder.socket)) <= 107
+    assert folder.path.parent != deep
+    folder.close()
+    assert not folder.path.exists()
