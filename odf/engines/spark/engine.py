@@ -1,0 +1,118 @@
+"""The Spark engine behind the host (ODF "Engine"; design §6)."""
+
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import odf
+from odf.engines.host.engine import (
+    IngestedRows,
+    IngestJob,
+    InputView,
+    QueryValidation,
+    Reporter,
+    Rows,
+    ValidatedInput,
+)
+from odf.engines.spark.ingest import ingest
+from odf.engines.spark.query import run
+from odf.engines.spark.session import SparkRuntime, SparkSettings
+from odf.errors import InvalidQueryError
+from odf.metadata.model import DatasetVocabulary, TransformSql
+
+RELEASE: Final = "odf-spark/1.0.0"
+"""What `transform.version` pins: Java's major version, Spark, Arrow and the rules in this package.
+
+It is a number of its own and is raised only when some result could differ.
+"""
+
+
+class SparkEngine:
+    """An engine that reads, merges and derives with Spark (see `odf.engines.host.engine.Engine`).
+
+    Args:
+        settings: Where and how Spark runs.
+        runtime: Spark with these settings, if it was launched already.
+    """
+
+    name = "spark"
+    release = RELEASE
+
+    def __init__(self, settings: SparkSettings, runtime: SparkRuntime | None = None) -> None:
+        self._runtime = runtime or SparkRuntime(settings)
+        self._scratch = settings.scratch
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of Java, Spark, Arrow and this package. Starts nothing."""
+        return {
+            "java": self._runtime.java.version,
+            "spark": version("pyspark"),
+            "pyarrow": version("pyarrow"),
+            "odf": odf.__version__,
+        }
+
+    def warm_up(self) -> None:
+        """Start Spark; its Python workers come up behind it.
+
+        Raises:
+            EngineUnavailableError: If there is no Java that fits, or Spark does not come up.
+        """
+        self._runtime.start()
+        threading.Thread(target=self._runtime.warm_workers, daemon=True, name="warm").start()
+
+    def validate(
+        self,
+        transform: TransformSql,
+        inputs: Sequence[ValidatedInput],
+        vocab: DatasetVocabulary,
+        *,
+        preprocess: bool,
+    ) -> QueryValidation:
+        """Check a query without running it; see the protocol."""
+        _check_engine(transform)
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        with (
+            tempfile.TemporaryDirectory(prefix="validate-", dir=self._scratch) as folder,
+            self._runtime.operation() as spark,
+        ):
+            return run.validate(
+                spark, transform, inputs, vocab, Path(folder), preprocess=preprocess
+            )
+
+    def transform(
+        self,
+        transform: TransformSql,
+        inputs: Sequence[InputView],
+        vocab: DatasetVocabulary,
+        scratch: Path,
+    ) -> Rows:
+        """Run the query of a derivative dataset; see the protocol."""
+        _check_engine(transform)
+        with self._runtime.operation() as spark:
+            return run.transform(spark, transform, inputs, vocab, scratch)
+
+    def raw_query(self, transform: TransformSql, input_paths: Sequence[str], scratch: Path) -> Rows:
+        """Run a query over plain Parquet files; see the protocol."""
+        _check_engine(transform)
+        with self._runtime.operation() as spark:
+            return run.raw_query(spark, transform, input_paths, scratch)
+
+    def ingest(self, job: IngestJob, report: Reporter) -> IngestedRows:
+        """Read, preprocess and merge source files; see the protocol."""
+        with self._runtime.operation() as spark:
+            return ingest(spark, job, report, cores=self._runtime.cores)
+
+    def close(self) -> None:
+        """End Spark and its Java process."""
+        self._runtime.close()
+
+
+def _check_engine(transform: TransformSql) -> None:
+    if transform.engine.casefold() != SparkEngine.name:
+        raise InvalidQueryError(
+            f"the query asks for the engine {transform.engine!r}; this one is {SparkEngine.name!r}"
+        )

@@ -1,0 +1,295 @@
+"""What one Spark task does: parse a range of a CSV file and write a part.
+
+Runs in Spark's Python workers, so it imports as little as it can.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from odf.engines.spark.parts import ROW_COLUMN, PartWriter
+from odf.engines.spark.readers.convert import Converter, converter
+from odf.engines.spark.readers.csv_format import CsvColumn, CsvFormat
+from odf.engines.spark.readers.time_formats import TimeFormats
+
+MAX_PROBLEMS: Final = 10
+"""How many bad rows are named; more help nobody."""
+
+_BLOCK_SIZE: Final = 1 << 20
+_LARGEST_BLOCK: Final = (1 << 31) - 1
+_SENTINEL: Final = "\x00odf-end\x00"
+_BAD_ENCODING: Final = "invalid UTF8 data"
+_STRADDLING: Final = "straddling object"
+
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRange:
+    """A piece of a file that can be read by itself: it begins and ends between records.
+
+    Attributes:
+        index: Position among all ranges of all files; decides on the order of rows.
+        file: Which of the files it belongs to.
+        path: Where the file is, in UTF-8.
+        start: Its first byte.
+        end: The byte after it.
+        has_quotes: Whether fields in it may be quoted or escaped, and so hold line ends.
+    """
+
+    index: int
+    file: int
+    path: str
+    start: int
+    end: int
+    has_quotes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CsvTask:
+    """A range, how to read it, and where the rows go.
+
+    Attributes:
+        range: What to read.
+        form: How it is written.
+        columns: The columns, as many as each record must have fields.
+        output: The part file to write.
+        first_ordinal: Value of the hidden row column for the first row.
+    """
+
+    range: CsvRange
+    form: CsvFormat
+    columns: tuple[CsvColumn, ...]
+    output: str
+    first_ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadCell:
+    """A field that is not a value of its column.
+
+    Attributes:
+        row: Position among the records of the range that have the right number of fields.
+        column: Position of the column.
+        text: What stands there, or None for null in a column that is not nullable.
+    """
+
+    row: int
+    column: int
+    text: str | None
+
+
+@dataclass(slots=True)
+class RangeResult:
+    """What came of a range.
+
+    Attributes:
+        index: Which one.
+        rows: Rows that were read.
+        ragged: Records with too many or too few fields.
+        bad_cells: The first bad fields, by row and column.
+        bad_counts: All bad fields by column position.
+        failure: Why the range could not be parsed at all: `encoding`, `quote`, or a message.
+    """
+
+    index: int
+    rows: int = 0
+    ragged: int = 0
+    bad_cells: list[BadCell] = field(default_factory=list)
+    bad_counts: dict[int, int] = field(default_factory=dict)
+    failure: str | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every field of every record was taken."""
+        return not (self.ragged or self.bad_counts or self.failure)
+
+
+def read_ranges(tasks: Iterator[CsvTask]) -> Iterator[RangeResult]:
+    """Read the ranges of a partition."""
+    # Other tasks run on the other processors.
+    pa.set_cpu_count(1)
+    return (read_range(task) for task in tasks)
+
+
+def read_range(task: CsvTask) -> RangeResult:
+    """Read a range and write its part, or find what is wrong with it."""
+    return with_large_enough_blocks(task, lambda size: _read(task, size), _broken)
+
+
+def _broken(task: CsvTask, failure: str) -> RangeResult:
+    return RangeResult(task.range.index, failure=failure)
+
+
+def with_large_enough_blocks(
+    task: CsvTask, read: Callable[[int], _Found], broken: Callable[[CsvTask, str], _Found]
+) -> _Found:
+    """Read a range in blocks, and anew in larger ones if a record did not fit into one.
+
+    Args:
+        task: The range.
+        read: Reads it, given the size of a block.
+        broken: Says that it cannot be parsed at all, and why.
+    """
+    block_size = _BLOCK_SIZE
+    while True:
+        try:
+            return read(block_size)
+        except pa.ArrowInvalid as error:
+            message = str(error)
+            if _STRADDLING in message and block_size < _LARGEST_BLOCK:
+                block_size = min(block_size * 16, _LARGEST_BLOCK)
+                continue
+            return broken(task, "encoding" if _BAD_ENCODING in message else message)
+
+
+def part_schema(columns: tuple[CsvColumn, ...]) -> pa.Schema:
+    """Return the schema of the parts: the columns and the hidden row column."""
+    fields = [pa.field(column.name, column.type, column.nullable) for column in columns]
+    return pa.schema([*fields, pa.field(ROW_COLUMN, pa.int64(), nullable=False)])
+
+
+def _read(task: CsvTask, block_size: int) -> RangeResult:
+    result = RangeResult(task.range.index)
+    schema = part_schema(task.columns)
+    converters = [_converter_of(column, task.form.times) for column in task.columns]
+    with PartWriter(task.output, schema) as writer:
+        for texts in text_batches(task, block_size, result):
+            arrays = []
+            for position, convert in enumerate(converters):
+                column = texts.column(position)
+                converted = convert(column)
+                arrays.append(converted.values)
+                _note_bad(result, position, column, converted.bad)
+                if not task.columns[position].nullable and column.null_count:
+                    nulls = pc.indices_nonzero(column.is_null()).to_pylist()
+                    _note_bad(result, position, column, nulls)
+            first = task.first_ordinal + result.rows
+            arrays.append(pa.arange(first, first + texts.num_rows))
+            result.rows += texts.num_rows
+            if result.is_good:
+                writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    result.bad_cells.sort(key=lambda bad: (bad.row, bad.column))
+    del result.bad_cells[MAX_PROBLEMS:]
+    return result
+
+
+def text_batches(task: CsvTask, block_size: int, result: RangeResult) -> Iterator[pa.RecordBatch]:
+    """Yield the fields as texts; null is where an unquoted field is empty or the null value."""
+    names = [str(position) for position in range(len(task.columns))]
+    piece = task.range
+    with pa.memory_map(piece.path) as file:
+        file.seek(piece.start)
+        data = file.read_buffer(piece.end - piece.start)
+        if not data.size:
+            return
+        source = _WithSentinel(data, task) if piece.has_quotes else pa.BufferReader(data)
+        batches = _open(source, task.form, names, block_size, result)
+        yield from _without_sentinel(batches, result) if piece.has_quotes else batches
+
+
+def _open(
+    source: object, form: CsvFormat, names: list[str], block_size: int, result: RangeResult
+) -> Iterator[pa.RecordBatch]:
+    def skip(_row: object) -> str:
+        result.ragged += 1
+        return "skip"
+
+    nulls = [""] if form.null_value is None else ["", form.null_value]
+    reader = pyarrow.csv.open_csv(
+        source,
+        read_options=pyarrow.csv.ReadOptions(
+            use_threads=False, column_names=names, block_size=block_size
+        ),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=form.separator,
+            quote_char=form.quote or False,
+            double_quote=form.escape is None,
+            escape_char=form.escape or False,
+            newlines_in_values=isinstance(source, _WithSentinel),
+            invalid_row_handler=skip,
+        ),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=nulls,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    yield from reader
+
+
+class _WithSentinel:
+    """A file that ends with one more record.
+
+    Arrow takes a quoted field that is never closed for one that ends with the file, and with it
+    all records that it swallowed. If the record appended here does not come out whole, the file
+    ended inside a field.
+    """
+
+    closed = False
+
+    def __init__(self, data: pa.Buffer, task: CsvTask) -> None:
+        self._pieces = [
+            pa.BufferReader(data),
+            pa.BufferReader(
+                ("\n" + task.form.separator.join([_SENTINEL] * len(task.columns)) + "\n").encode()
+            ),
+        ]
+
+    def read(self, size: int) -> bytes:
+        while self._pieces:
+            found: bytes = self._pieces[0].read(size)
+            if found:
+                return found
+            self._pieces.pop(0)
+        return b""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._pieces = []
+
+
+def _without_sentinel(
+    batches: Iterator[pa.RecordBatch], result: RangeResult
+) -> Iterator[pa.RecordBatch]:
+    held: pa.RecordBatch | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if held is not None:
+            yield held
+        held = batch
+    last = held.slice(held.num_rows - 1).to_pylist()[0] if held is not None else {}
+    if held is None or set(last.values()) != {_SENTINEL}:
+        result.failure = "quote"
+        return
+    yield held.slice(0, held.num_rows - 1)
+
+
+def _converter_of(column: CsvColumn, times: TimeFormats) -> Converter:
+    found = converter(column.type, times)
+    if found is None:
+        raise TypeError(f"no conversion from text to {column.type}")
+    return found
+
+
+def _note_bad(result: RangeResult, position: int, column: pa.Array, bad: Sequence[int]) -> None:
+    if not bad:
+        return
+    result.bad_counts[position] = result.bad_counts.get(position, 0) + len(bad)
+    result.bad_cells += [
+        BadCell(result.rows + row, position, column[row].as_py()) for row in bad[:MAX_PROBLEMS]
+    ]

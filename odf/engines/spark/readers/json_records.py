@@ -1,0 +1,264 @@
+"""The records of JSON files, one after the other, each with where it is.
+
+Lines are read from a piece of a file. A document is read through a window that moves along: only
+what is being decoded is in memory, so an array of any length can be read, an element of it at a
+time. Either is checked to its end, so that a file that was cut off is noticed.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Final
+
+from odf.engines.spark.readers.json_text import DECODER, kind_of
+from odf.limits import MAX_JSON_VALUE_SIZE
+
+_WINDOW: Final = 1 << 20
+_BLANKS: Final = re.compile(r"[ \t\r\n]*")
+_NEAR_END: Final = 16
+_BLANK_BYTES: Final = b" \t\r\n"
+_MOST_NAMES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record, or why it is none.
+
+    Attributes:
+        position: Where it is: number of the line in the piece from 0, or of the element from 1.
+        value: What it holds.
+        size: About how many bytes it has.
+        problem: Why it cannot be read; then there is no value.
+    """
+
+    position: int
+    value: object
+    size: int
+    problem: str | None = None
+
+
+class DocumentError(Exception):
+    """A document is not what the read step says.
+
+    Args:
+        message: What is wrong with it.
+        hint: What to do next.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def line_records(lines: Iterator[bytes]) -> Iterator[Record]:
+    """Read a document from each line that is not blank."""
+    for position, line in enumerate(lines):
+        stripped = line.strip(_BLANK_BYTES)
+        if not stripped:
+            continue
+        try:
+            value = DECODER.decode(stripped.decode())
+        except UnicodeDecodeError:
+            yield Record(position, None, len(line), "not utf-8")
+        except (ValueError, RecursionError) as error:
+            yield Record(position, None, len(line), f"not JSON: {_reason(error)}")
+        else:
+            yield Record(position, value, len(line))
+
+
+def document_records(
+    text: IO[str], path: tuple[str, ...], collection: str | None
+) -> Iterator[Record]:
+    """Read the elements of an array inside one document.
+
+    Args:
+        text: The document.
+        path: Names of the members that lead to the array.
+        collection: What the member `type` of the root has to be, if that matters.
+
+    Raises:
+        DocumentError: There is no such array, or the text is not JSON.
+    """
+    document = _Document(text)
+    try:
+        yield from document.elements(path, (), collection)
+        if document.peek():
+            raise document.error("there is something after the end of the document")
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"not {error.encoding}: {error.reason}", "check `encoding`") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} (column {error.colno})"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+class _Document:
+    """A document and how far it was read."""
+
+    def __init__(self, text: IO[str]) -> None:
+        self._text = text
+        self._window = ""
+        self._at = 0
+        self._lines = 1
+        self._ended = False
+
+    def elements(
+        self, path: tuple[str, ...], above: tuple[str, ...], collection: str | None = None
+    ) -> Iterator[Record]:
+        """Yield the elements of the array at a path below the value that comes next."""
+        if not path:
+            yield from self._array(above)
+            return
+        if self.peek() != "{":
+            raise self._not_found(above, path)
+        found, kind, names = False, None, []
+        for name in self._members():
+            names.append(name)
+            if name == path[0]:
+                if found:
+                    raise self.error(f"`{_dotted((*above, name))}` occurs twice")
+                found = True
+                yield from self.elements(path[1:], (*above, name))
+            elif name == "type" and collection is not None:
+                kind = self._value()
+            else:
+                self._value()
+        if collection is not None and kind != collection:
+            raise DocumentError(
+                f"the root is not a {collection}: its `type` is {json.dumps(kind)}",
+                "GeoJson reads one FeatureCollection, NdGeoJson one Feature a line",
+            )
+        if not found:
+            raise self._not_found(above, path, names)
+
+    def peek(self) -> str:
+        """Return the character that comes next, after blanks; nothing at the end."""
+        while True:
+            blanks = _BLANKS.match(self._window, self._at)
+            self._at = blanks.end() if blanks else self._at
+            if self._at < len(self._window) or not self._more():
+                return self._window[self._at : self._at + 1]
+
+    def error(self, message: str) -> DocumentError:
+        """Return an error that says where it is."""
+        before = self._window[: self._at]
+        line = self._lines + before.count("\n")
+        return DocumentError(f"not JSON at line {line}: {message}")
+
+    def _array(self, path: tuple[str, ...]) -> Iterator[Record]:
+        if self.peek() != "[":
+            raise self._not_an_array(path)
+        self._at += 1
+        position = 0
+        if self.peek() == "]":
+            self._at += 1
+            return
+        while True:
+            position += 1
+            value, size = self._sized_value()
+            yield Record(position, value, size)
+            if self._take(",]", "a comma or the end of the array") == "]":
+                return
+
+    def _members(self) -> Iterator[str]:
+        """Yield the names in an object; the caller reads each value."""
+        self._take("{", "an object")
+        if self.peek() == "}":
+            self._at += 1
+            return
+        while True:
+            name = self._value() if self.peek() == '"' else None
+            if not isinstance(name, str):
+                raise self.error("wanted the name of a member")
+            self._take(":", "a colon")
+            yield name
+            if self._take(",}", "a comma or the end of the object") == "}":
+                return
+
+    def _take(self, wanted: str, described: str) -> str:
+        found = self.peek()
+        if not found:
+            raise self.error(f"it ends early; wanted {described}")
+        if found not in wanted:
+            raise self.error(f"wanted {described}, got {found!r}")
+        self._at += 1
+        return found
+
+    def _value(self) -> object:
+        return self._sized_value()[0]
+
+    def _sized_value(self) -> tuple[object, int]:
+        """Decode the value that comes next, whatever it takes."""
+        if not self.peek():
+            raise self.error("it ends early; wanted a value")
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self._window, self._at)
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith("Unterminated") or (
+                    error.pos >= len(self._window) - _NEAR_END
+                )
+                if is_cut and self._more():
+                    continue
+                self._at = error.pos
+                raise self.error(error.msg) from None
+            except RecursionError:
+                raise self.error("it is nested too deeply") from None
+            except ValueError as error:
+                raise self.error(str(error)) from None
+            # Of a number that ends with the window there may be more digits.
+            if end == len(self._window) and self._more():
+                continue
+            size = end - self._at
+            self._at = end
+            return value, size
+
+    def _more(self) -> bool:
+        """Move the window on and make it longer if what it holds was not enough."""
+        if self._ended:
+            return False
+        rest = len(self._window) - self._at
+        if rest > MAX_JSON_VALUE_SIZE:
+            raise self.error(f"one value has more than {MAX_JSON_VALUE_SIZE} characters")
+        self._lines += self._window.count("\n", 0, self._at)
+        piece = self._text.read(max(_WINDOW, rest))
+        self._window = self._window[self._at :] + piece
+        self._at = 0
+        self._ended = not piece
+        return not self._ended
+
+    def _not_found(
+        self, above: tuple[str, ...], path: tuple[str, ...], names: list[str] | None = None
+    ) -> DocumentError:
+        whole = _dotted((*above, *path))
+        where = f"`{_dotted(above)}`" if above else "the root"
+        if names is None:
+            said = f"{where} is {_kind_from(self.peek())}, not an object"
+        else:
+            shown = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) or "nothing"
+            more = ", …" if len(names) > _MOST_NAMES else ""
+            said = f"{where} has {shown}{more}"
+        return DocumentError(f"the element `{whole}` is not found: {said}", "check `subPath`")
+
+    def _not_an_array(self, path: tuple[str, ...]) -> DocumentError:
+        found = _kind_from(self.peek())
+        where = f"the element `{_dotted(path)}`" if path else "the root"
+        hint = "the array of rows is named by `subPath`"
+        if not path and found == "an object":
+            hint += "; for one object a line use the read step NdJson"
+        return DocumentError(f"{where} is not an array: it is {found}", hint)
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(path)
+
+
+def _kind_from(first: str) -> str:
+    if not first:
+        return "nothing at all"
+    examples = {'"': "", "{": {}, "[": [], "t": True, "f": True, "n": None}
+    return kind_of(examples.get(first, 0))

@@ -1,0 +1,374 @@
+"""Reads Parquet files with Spark: each task takes a row group and casts its columns.
+
+Without a schema the columns are those of the file; with one they are selected from it by name and
+cast. A text is read by the rules that CSV has (`convert`); every other cast has to keep each value
+exactly, except that timestamps are cut to microseconds here and to milliseconds by the merge.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from odf.data.datatypes import describe
+from odf.data.ddl import parse_ddl
+from odf.data.types import conform, from_arrow, slice_type, to_arrow
+from odf.engines.host.engine import HIDDEN_PREFIX, SourceFile
+from odf.engines.spark.parts import ROW_COLUMN, Parts, PartWriter
+from odf.engines.spark.readers.convert import converter
+from odf.engines.spark.readers.csv_format import describe_type
+from odf.engines.spark.readers.csv_task import MAX_PROBLEMS
+from odf.errors import BadInputError
+from odf.metadata.model import ReadStepParquet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MICROS: Final = pa.timestamp("us", "UTC")
+_NANOS_PER_MICRO: Final = 1_000
+_BATCH_ROWS: Final = 65_536
+_LONGEST_VALUE: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetColumn:
+    """A column as it is read.
+
+    Attributes:
+        name: Its name.
+        type: The Arrow type that its values are read into.
+        stored: The Arrow type that it has in a slice.
+        nullable: Whether null is allowed.
+        described: Its type for messages.
+    """
+
+    name: str
+    type: pa.DataType
+    stored: pa.DataType
+    nullable: bool
+    described: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSource:
+    """What is to be read, kept to say where in the files a row came from.
+
+    Attributes:
+        names: What the user calls the files.
+        columns: The columns.
+        groups: File, row group and number of its first row in all files, in order.
+        first_rows: Number of the first row of each file in all files.
+        paths: The files.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[ParquetColumn, ...]
+    groups: tuple[tuple[int, int, int], ...]
+    first_rows: tuple[int, ...]
+    paths: tuple[str, ...]
+
+    def labels(self, rows: Sequence[int]) -> list[str]:
+        """Say where rows are, given their values of the hidden row column."""
+        found = []
+        for row in rows:
+            number = max(n for n, first in enumerate(self.first_rows) if first <= row)
+            found.append(f"{self.names[number]}: row {row - self.first_rows[number] + 1}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A row group to read.
+
+    Attributes:
+        path: The file.
+        group: Which of its row groups.
+        columns: The columns.
+        output: The part file to write.
+        first_row: Value of the hidden row column for the first row.
+    """
+
+    path: str
+    group: int
+    columns: tuple[ParquetColumn, ...]
+    output: str
+    first_row: int
+
+
+@dataclass(slots=True)
+class _Result:
+    """What came of a row group: its first bad values as row and words, and how many there are."""
+
+    first_row: int
+    rows: int = 0
+    bad: int = 0
+    problems: list[tuple[int, str]] = field(default_factory=list)
+    failure: str | None = None
+
+
+def open_parquet(files: Sequence[SourceFile], step: ReadStepParquet) -> ParquetSource:
+    """Look at the footers: which columns there are, and how many rows.
+
+    Args:
+        files: The files in the order in which they count. Empty ones have no rows.
+        step: The declared columns, if any.
+
+    Raises:
+        BadInputError: A file is not Parquet, or has not the columns that are declared or that
+            the first file has.
+    """
+    with_content = [file for file in files if Path(file.path).stat().st_size]
+    groups: list[tuple[int, int, int]] = []
+    first_rows = []
+    columns: tuple[ParquetColumn, ...] = ()
+    total = 0
+    for number, file in enumerate(with_content):
+        metadata, schema = _footer(file)
+        found = _declared(file, schema, step) if step.schema else _of_file(file, schema)
+        if number and [(c.name, c.type) for c in found] != [(c.name, c.type) for c in columns]:
+            raise BadInputError(
+                f"{file.name} has other columns than {with_content[0].name}: wanted "
+                f"{_listed(columns)}, got {_listed(found)}",
+                reason="parquet",
+                hint="declare the columns in `schema`; they are then selected by name",
+            )
+        columns = columns or found
+        first_rows.append(total)
+        for group in range(metadata.num_row_groups):
+            groups.append((number, group, total))
+            total += metadata.row_group(group).num_rows
+    return ParquetSource(
+        tuple(file.name for file in with_content),
+        columns,
+        tuple(groups),
+        tuple(first_rows),
+        tuple(file.path for file in with_content),
+    )
+
+
+def read_parquet_files(spark: "SparkSession", source: ParquetSource, scratch: Path) -> Parts:
+    """Read all row groups into parts.
+
+    Args:
+        spark: The session whose tasks do it.
+        source: What to read.
+        scratch: Folder for the parts.
+
+    Raises:
+        BadInputError: Some value does not fit its column; then nothing is to be used.
+    """
+    tasks = [
+        _Task(
+            source.paths[number],
+            group,
+            source.columns,
+            str(scratch / f"part-{index:06}.parquet"),
+            first_row,
+        )
+        for index, (number, group, first_row) in enumerate(source.groups)
+    ]
+    results: list[_Result] = []
+    if tasks:
+        spread = spark.sparkContext.parallelize(tasks, len(tasks))
+        results = sorted(spread.mapPartitions(_run).collect(), key=lambda r: r.first_row)
+    if any(result.bad or result.failure for result in results):
+        _refuse(source, results)
+    schema = pa.schema([pa.field(c.name, c.type, c.nullable) for c in source.columns])
+    return Parts(tuple(t.output for t in tasks), schema, sum(r.rows for r in results))
+
+
+def _footer(file: SourceFile) -> tuple[pq.FileMetaData, pa.Schema]:
+    try:
+        metadata = pq.read_metadata(file.path)
+        return metadata, metadata.schema.to_arrow_schema().remove_metadata()
+    except (pa.ArrowException, OSError) as error:
+        raise BadInputError(
+            f"{file.name} cannot be read as Parquet: {error}", reason="parquet"
+        ) from None
+
+
+def _of_file(file: SourceFile, schema: pa.Schema) -> tuple[ParquetColumn, ...]:
+    found = []
+    for part in schema:
+        _check_not_hidden(part.name)
+        try:
+            described = describe(from_arrow(part.type))
+        except BadInputError as error:
+            raise BadInputError(
+                f"{file.name}: column `{part.name}`: {error.message}",
+                reason="schema",
+                hint="declare the columns that are wanted in `schema`, without this one",
+            ) from None
+        stored = slice_type(part.type)
+        target = _MICROS if pa.types.is_timestamp(part.type) else stored
+        found.append(ParquetColumn(part.name, target, stored, True, described))
+    return tuple(found)
+
+
+def _declared(
+    file: SourceFile, schema: pa.Schema, step: ReadStepParquet
+) -> tuple[ParquetColumn, ...]:
+    found = []
+    for column in parse_ddl(step.schema or ()):
+        _check_not_hidden(column.name)
+        if column.name not in schema.names:
+            raise BadInputError(
+                f"{file.name} has no column `{column.name}`; it has "
+                f"{', '.join(f'`{name}`' for name in schema.names)}",
+                reason="parquet",
+                hint="columns of `schema` are selected by name, with its case",
+            )
+        stored = slice_type(to_arrow(column.type))
+        target = _MICROS if pa.types.is_timestamp(stored) else stored
+        if isinstance(target, pa.UuidType):
+            target = pa.binary(16)
+        found.append(
+            ParquetColumn(column.name, target, stored, column.nullable, describe_type(column.type))
+        )
+    return tuple(found)
+
+
+def _check_not_hidden(name: str) -> None:
+    if name.casefold().startswith(HIDDEN_PREFIX):
+        raise BadInputError(
+            f"the column `{name}` has a name that the engine keeps for itself",
+            reason="system_column",
+            hint="declare the columns that are wanted in `schema`, without this one",
+        )
+
+
+def _listed(columns: Sequence[ParquetColumn]) -> str:
+    return ", ".join(f"{column.name} {column.described}" for column in columns)
+
+
+def _run(tasks: Iterator[_Task]) -> Iterator[_Result]:
+    # Other tasks run on the other processors.
+    pa.set_cpu_count(1)
+    return (_read(task) for task in tasks)
+
+
+def _read(task: _Task) -> _Result:
+    result = _Result(task.first_row)
+    fields = [pa.field(c.name, c.type, c.nullable) for c in task.columns]
+    schema = pa.schema([*fields, pa.field(ROW_COLUMN, pa.int64(), nullable=False)])
+    try:
+        with (
+            PartWriter(task.output, schema) as writer,
+            pq.ParquetFile(task.path, memory_map=True) as file,
+        ):
+            names = [column.name for column in task.columns]
+            batches = file.iter_batches(_BATCH_ROWS, row_groups=[task.group], columns=names)
+            for batch in batches:
+                first = task.first_row + result.rows
+                arrays = [_convert(batch.column(c.name), c, first, result) for c in task.columns]
+                result.rows += batch.num_rows
+                if not result.bad:
+                    ordinals = pa.arange(first, first + batch.num_rows)
+                    writer.write(pa.RecordBatch.from_arrays([*arrays, ordinals], schema=schema))
+    except (pa.ArrowException, OSError) as error:
+        result.failure = str(error)
+    return result
+
+
+def _convert(values: pa.Array, column: ParquetColumn, first_row: int, result: _Result) -> pa.Array:
+    """Cast a column; note what does not fit."""
+    values = _plain(values)
+    try:
+        found = _cast(values, column.type)
+    except (pa.ArrowException, BadInputError, ValueError):
+        found, bad = _cast_one_by_one(values, column)
+        article = "an" if column.described[0] in "AEI" else "a"
+        for row in bad:
+            shown = repr(values[row].as_py())
+            shown = shown if len(shown) <= _LONGEST_VALUE else shown[:_LONGEST_VALUE] + "…"
+            _note(result, first_row + row, f"{shown} is not {article} {column.described}", column)
+        return found
+    if not column.nullable and found.null_count:
+        for row in pc.indices_nonzero(found.is_null()).to_pylist():
+            _note(result, first_row + row, "null in a column that is NOT NULL", column)
+    return found
+
+
+def _note(result: _Result, row: int, said: str, column: ParquetColumn) -> None:
+    result.bad += 1
+    result.problems.append((row, f"column `{column.name}`: {said}"))
+    result.problems = sorted(result.problems, key=lambda problem: problem[0])[:MAX_PROBLEMS]
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values
+
+
+def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    t = pa.types
+    source = values.type
+    if source == target:
+        return values
+    if t.is_timestamp(source) and target == _MICROS:
+        return _to_micros(values)
+    if (t.is_string(source) or t.is_large_string(source)) and not t.is_nested(target):
+        convert = converter(target)
+        if convert is not None:
+            converted = convert(values.cast(pa.string()))
+            if converted.bad:
+                raise ValueError(converted.bad)
+            return converted.values
+    if t.is_nested(target):
+        return conform(values, target)
+    if t.is_temporal(target) and not t.is_temporal(source):
+        # Arrow would take a number for ticks, of whatever unit the target has.
+        raise ValueError(f"{source} is no {target}")
+    return values.cast(target)
+
+
+def _to_micros(values: pa.Array) -> pa.Array:
+    """Return timestamps as microseconds UTC; finer digits are cut towards the past."""
+    if values.type.unit != "ns":
+        return values.cast(pa.timestamp("us", values.type.tz)).cast(_MICROS)
+    ticks = values.cast(pa.int64())
+    micros = pc.divide(ticks, _NANOS_PER_MICRO)
+    late = pc.less(ticks, pc.multiply(micros, _NANOS_PER_MICRO)).cast(pa.int64())
+    return pc.subtract(micros, late).cast(_MICROS)
+
+
+def _cast_one_by_one(values: pa.Array, column: ParquetColumn) -> tuple[pa.Array, list[int]]:
+    found, bad = [], []
+    for row in range(len(values)):
+        one = values.slice(row, 1)
+        try:
+            found.append(_cast(one, column.type))
+        except (pa.ArrowException, BadInputError, ValueError):
+            bad.append(row)
+            found.append(pa.nulls(1, column.type))
+    return pa.concat_arrays(found), bad
+
+
+def _refuse(source: ParquetSource, results: Sequence[_Result]) -> NoReturn:
+    for result in results:
+        if result.failure is not None:
+            (label,) = source.labels([result.first_row])
+            raise BadInputError(
+                f"{label.rpartition(':')[0]} cannot be read: {result.failure}; nothing was "
+                "ingested",
+                reason="parquet",
+            )
+    found = [problem for result in results for problem in result.problems][:MAX_PROBLEMS]
+    labels = source.labels([row for row, _ in found])
+    problems = [f"{label}: {said}" for label, (_, said) in zip(labels, found, strict=True)]
+    bad = sum(result.bad for result in results)
+    raise BadInputError(
+        f"{problems[0]} ({bad} bad value{'s' if bad > 1 else ''}); nothing was ingested",
+        reason="bad_rows",
+        problems=problems,
+        hint="correct the file or the schema; a column can be read as it is in the file and "
+        "converted in the preprocess query",
+        details={"count": bad},
+    )

@@ -1,0 +1,114 @@
+"""One way into all readers: source files into rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from odf.engines.host.engine import IngestJob, SourceFile
+from odf.engines.spark.merge.layout import NewRows
+from odf.engines.spark.readers.csv import ORDINAL_BITS, CsvSource, infer_types, open_csv, read_csv
+from odf.engines.spark.readers.csv_errors import row_lines
+from odf.engines.spark.readers.csv_format import parse_format
+from odf.engines.spark.readers.json import open_json, read_json
+from odf.engines.spark.readers.json_format import JsonStep, parse_json_format
+from odf.engines.spark.readers.known import KnownColumns
+from odf.engines.spark.readers.parquet import open_parquet, read_parquet_files
+from odf.errors import BadInputError
+from odf.metadata.model import (
+    ReadStepCsv,
+    ReadStepParquet,
+)
+from odf.protocol.calls import IngestHalf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ORDINAL_MASK: Final = (1 << ORDINAL_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _CsvLabels:
+    """Says where a row of some CSV files is."""
+
+    source: CsvSource
+
+    def __call__(self, rows: Sequence[int]) -> list[str]:
+        return row_lines(self.source, [(row >> ORDINAL_BITS, row & _ORDINAL_MASK) for row in rows])
+
+
+def read_files(spark: "SparkSession", job: IngestJob) -> NewRows:
+    """Read the source files of an ingest.
+
+    Args:
+        spark: The session whose tasks do it.
+        job: The files, the read step and a scratch folder, in which `read` must not exist yet.
+
+    Raises:
+        BadInputError: The files cannot be read as the step says.
+    """
+    _refuse_empty(job.files, allow_empty=job.allow_empty)
+    folder = job.scratch / "read"
+    folder.mkdir()
+    match job.read:
+        case ReadStepCsv():
+            return _read_csv(spark, job, job.read, folder)
+        case ReadStepParquet():
+            return _read_parquet(spark, job, job.read, folder)
+        case step:
+            return _read_json(spark, job, step, folder)
+
+
+def _read_csv(spark: "SparkSession", job: IngestJob, step: ReadStepCsv, folder: Path) -> NewRows:
+    form = parse_format(step)
+    source = open_csv(job.files, form, folder)
+    if form.infers:
+        source = infer_types(spark, source, _known_columns(job))
+    parts = read_csv(spark, source, folder)
+    stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
+    return NewRows(parts, pa.schema(stored), _CsvLabels(source))
+
+
+def _read_json(
+    spark: "SparkSession",
+    job: IngestJob,
+    step: JsonStep,
+    folder: Path,
+) -> NewRows:
+    source = open_json(spark, job.files, parse_json_format(step), folder, _known_columns(job))
+    parts = read_json(spark, source, folder)
+    stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
+    return NewRows(parts, pa.schema(stored), source.labels)
+
+
+def _read_parquet(
+    spark: "SparkSession", job: IngestJob, step: ReadStepParquet, folder: Path
+) -> NewRows:
+    source = open_parquet(job.files, step)
+    parts = read_parquet_files(spark, source, folder)
+    stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
+    return NewRows(parts, pa.schema(stored), source.labels)
+
+
+def _known_columns(job: IngestJob) -> KnownColumns:
+    """Return the columns of the dataset, if the files are to have the same."""
+    if job.preprocess is not None or job.half is not IngestHalf.WHOLE:
+        return KnownColumns()
+    vocab = job.vocab
+    system = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+    schema = job.dataset_schema
+    return KnownColumns.of(schema, (*system, vocab.event_time_column))
+
+
+def _refuse_empty(files: Sequence[SourceFile], *, allow_empty: bool) -> None:
+    empty = [file.name for file in files if Path(file.path).stat().st_size == 0]
+    if empty and not allow_empty:
+        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+        raise BadInputError(
+            f"{empty[0]}{more} has no content at all (0 bytes); nothing was ingested",
+            reason="empty_source",
+            hint="look at the source; if this is right, accept it with --allow-empty",
+            details={"files": empty},
+        )
