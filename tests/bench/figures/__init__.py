@@ -1,0 +1,37 @@
+"""All figures, in the order of the page."""
+
+from collections.abc import Sequence
+
+from tests.bench.figure import Figure
+from tests.bench.figures.blocks import EncodeBlocks
+from tests.bench.figures.chain import ChainFromCache, ChainRebuilt
+from tests.bench.figures.cold_pull import ColdPull, ColdPullCpu, ColdPullDerived
+from tests.bench.figures.commit import CommitLatency
+from tests.bench.figures.ingest import Ingest, IngestMemory
+from tests.bench.figures.integrity import VerifyIntegrity
+from tests.bench.figures.logical_hash import LogicalHash
+from tests.bench.figures.startup import ListDatasets, Version
+from tests.bench.figures.transfer import PullFolder, PullHttp, PushFolder
+from tests.bench.figures.up_to_date import UpToDateMany, UpToDateOne
+
+FIGURES: Sequence[type[Figure]] = (
+    Version,
+    ListDatasets,
+    UpToDateOne,
+    UpToDateMany,
+    ColdPull,
+    ColdPullDerived,
+    ColdPullCpu,
+    Ingest,
+    IngestMemory,
+    LogicalHash,
+    EncodeBlocks,
+    CommitLatency,
+    ChainFromCache,
+    ChainRebuilt,
+    VerifyIntegrity,
+    PushFolder,
+    PullFolder,
+    PullHttp,
+)
+"""Every figure there is."""

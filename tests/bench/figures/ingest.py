@@ -1,0 +1,143 @@
+"""A large file, from CSV to a committed slice, beside those who only convert it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow.parquet as pq
+
+from tests.bench import data
+from tests.bench.datasets import new_workspace, root_manifest
+from tests.bench.figure import BenchError, Contestant, Figure, Goal, Rate, Sample, Setup
+from tests.bench.figures.cold_pull import stage_seconds
+from tests.bench.processes import Ran
+from tests.bench.spark import java, spark_ddl
+from tests.bench.workbench import Workbench
+
+_MB = 1_000_000
+_DUCKDB_TYPES = {"STRING": "VARCHAR", "INT": "INTEGER", "TIMESTAMP": "TIMESTAMPTZ"}
+
+
+class _Csv:
+    """The generated file.
+
+    Args:
+        bench: Where it is made.
+    """
+
+    def __init__(self, bench: Workbench) -> None:
+        self.path = bench.place("large") / "orders.csv"
+        self.path.parent.mkdir()
+        size = bench.sizes.csv_mb * _MB
+        self.rows = data.write_csv(self.path, seed=bench.options.seed, size=size)
+        self.mb = self.path.stat().st_size / _MB
+
+    @property
+    def words(self) -> str:
+        return f"{self.mb:.0f} MB, {self.rows:,} rows, {len(data.DDL)} columns"
+
+
+def _csv(bench: Workbench) -> _Csv:
+    return bench.shared("csv", lambda: _Csv(bench))
+
+
+def _pull(bench: Workbench, *, watched: bool = False) -> Ran:
+    csv = _csv(bench)
+    root = new_workspace(bench, bench.fresh("workspace"), root_manifest("orders", str(csv.path)))
+    ran = bench.odf(root, "pull", "orders", stages=True, watched=watched)
+    if f" {csv.rows:,} +A" not in ran.out:
+        raise BenchError(f"wanted {csv.rows:,} rows, got: {ran.out}")
+    return ran
+
+
+def _spark(bench: Workbench, *, watched: bool = False) -> Ran:
+    csv, target = _csv(bench), bench.fresh("parts")
+    script = bench.script("spark_convert.py")
+    ran = bench.run_python(script, java(), csv.path, spark_ddl(), target, watched=watched)
+    _check_rows(list(target.glob("*.parquet")), csv.rows)
+    return ran
+
+
+def _duckdb(bench: Workbench) -> Ran:
+    csv, target = _csv(bench), bench.fresh("orders.parquet")
+    columns = [word for column in data.DDL for word in column.split()]
+    types = [_DUCKDB_TYPES.get(word, word) for word in columns]
+    ran = bench.run_python(bench.script("duckdb_convert.py"), csv.path, target, *types)
+    _check_rows([target], csv.rows)
+    return ran
+
+
+def _check_rows(parts: list[Path], wanted: int) -> None:
+    found = sum(pq.read_metadata(path).num_rows for path in parts)
+    if found != wanted:
+        raise BenchError(f"the yardstick wrote {found} rows, wanted {wanted}")
+
+
+class Ingest(Figure):
+    """Throughput of an append."""
+
+    name: ClassVar = "ingest"
+    title: ClassVar = "Ingest of a large CSV (append)"
+    compares: ClassVar = (
+        "Whole processes, from start to exit: `odf pull` of a new dataset (engine started cold; "
+        "typed, ordered by event time, one slice with system columns, both hashes, inspected, "
+        "committed); Spark's own `read.csv(…).write.parquet(…)` on the same Java with stock "
+        "options, which writes parts, no hashes and no offsets; DuckDB on two threads writing one "
+        "Snappy file without hashes. Beside them the yardsticks' time without their start."
+    )
+    goals: ClassVar = (Goal(1.0, "ratio", yardstick="Spark"),)
+    heavy: ClassVar = True
+    untimed: ClassVar = False
+
+    def prepare(self, bench: Workbench) -> Setup:
+        """Write the file."""
+        csv = _csv(bench)
+
+        def ours() -> Sample:
+            ran = _pull(bench)
+            return Sample(ran.seconds, stage_seconds(ran))
+
+        def yardstick(work: Callable[[Workbench], Ran]) -> Sample:
+            ran = work(bench)
+            seconds = json.loads(ran.out.splitlines()[-1])["seconds"]
+            return Sample(ran.seconds, {"conversion alone s": seconds})
+
+        contestants = [
+            Contestant("odf", ours),
+            Contestant("Spark CSV → Parquet", lambda: yardstick(_spark)),
+            Contestant("DuckDB CSV → Parquet", lambda: yardstick(_duckdb)),
+        ]
+        return Setup(contestants, csv.words, Rate("MB/s", csv.mb))
+
+
+class IngestMemory(Figure):
+    """Peak of memory of an append."""
+
+    name: ClassVar = "ingest-memory"
+    title: ClassVar = "Memory of that ingest"
+    compares: ClassVar = (
+        "Peak of the resident memory of all processes of the same pull at one moment, sampled ten "
+        "times a second and added up (pages that processes share, and mapped files, count for each "
+        "of them, so the sum is too high rather than too low), with the peak of each kind of "
+        "process beside it; the yardstick is Spark's own conversion, its Python and its JVM."
+    )
+    unit: ClassVar = "MB"
+    heavy: ClassVar = True
+    untimed: ClassVar = False
+    max_rounds: ClassVar = 2
+
+    def prepare(self, bench: Workbench) -> Setup:
+        """Write the file."""
+        csv = _csv(bench)
+
+        def sample(work: Callable[..., Ran]) -> Sample:
+            peaks = dict(work(bench, watched=True).memory)
+            total = peaks.pop("total", 0.0)
+            return Sample(total, {f"{role} MB": size for role, size in sorted(peaks.items())})
+
+        contestants = [
+            Contestant("odf", lambda: sample(_pull)),
+            Contestant("Spark CSV → Parquet", lambda: sample(_spark)),
+        ]
+        return Setup(contestants, csv.words)
