@@ -1,0 +1,147 @@
+"""What every use case is given: the workspace, the keys, the clock and, when needed, an engine.
+
+Only the command line reads flags and the environment; it turns them into `Settings` and hands a
+`Context` to the use cases.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from odf.clock import Clock, SystemClock
+from odf.metadata.model import Timestamp
+from odf.workspace.keys import KeyStore
+from odf.workspace.workspace import Workspace
+
+if TYPE_CHECKING:  # grpc is heavy, and most commands never talk to an engine
+    from odf.runtimes.pool import EnginePool
+
+Progress = Callable[[str, str], None]
+"""Called with the name of a dataset and what is being done to it."""
+
+
+def _silent(_dataset: str, _message: str) -> None:
+    """Drop progress messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What flags, environment and configuration say, resolved.
+
+    Attributes:
+        data_home: Where private keys live (`<data_home>/odf/keys`).
+        cache_home: Where rebuildable things outside workspaces live.
+        config_home: Where the user's configuration lives.
+        java_home: A Java runtime to use instead of the one that came along.
+        runtime: `auto`, `bubblewrap` or `process`; None takes the workspace's configuration.
+        allow_unsandboxed: Run engines without a sandbox for datasets of others too.
+        lock_timeout: Seconds to wait for a dataset that another process holds.
+        environment: Variables that network clients heed (proxies, certificates).
+        variables: The whole environment, for sources whose user agreed to what they read. Its
+            values are secrets: nothing shows them.
+    """
+
+    data_home: Path
+    cache_home: Path
+    config_home: Path
+    java_home: Path | None = None
+    runtime: Literal["auto", "bubblewrap", "process"] | None = None
+    allow_unsandboxed: bool = False
+    lock_timeout: float = 0.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class Context:
+    """The surroundings of one command.
+
+    Used as a context manager: leaving it ends any engine that was started.
+
+    Args:
+        workspace: The workspace to work in.
+        settings: Resolved settings.
+        command: The command's name, for the run folder.
+        clock: Where the time comes from.
+        progress: Told what is being done.
+        engines: Engines that outlive this command; without them it starts and ends its own.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        settings: Settings,
+        *,
+        command: str,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+        engines: "EnginePool | None" = None,
+    ) -> None:
+        self.workspace = workspace
+        self.settings = settings
+        self.command = command
+        self.clock: Clock = clock or SystemClock()
+        self.progress: Progress = progress or _silent
+        self.keys = KeyStore(settings.data_home)
+        self._run_dir: Path | None = None
+        self._engines = engines
+        self._owns_engines = engines is None
+
+    def now(self) -> Timestamp:
+        """Return the current time as the chain writes it."""
+        return Timestamp.from_datetime(self.clock.now())
+
+    @property
+    def runtime_choice(self) -> Literal["auto", "bubblewrap", "process"]:
+        """What engines and commands run in: the flag or variable, else the configuration."""
+        return self.settings.runtime or self.workspace.config.engine_runtime.value
+
+    @property
+    def run_dir(self) -> Path:
+        """The folder for logs and scratch of this command; made when first asked for."""
+        if self._run_dir is None:
+            self._run_dir = self.workspace.run_dir(self.command)
+        return self._run_dir
+
+    @property
+    def staging_dir(self) -> Path:
+        """Where slices wait for their commit: on the file system of the datasets."""
+        return self.run_dir / "staging"
+
+    @property
+    def engines(self) -> "EnginePool":
+        """The engines of this command; none is started before it is used."""
+        if self._engines is None:
+            from odf.runtimes.pool import EnginePool, PoolSettings  # noqa: PLC0415
+
+            config = self.workspace.config
+            self._engines = EnginePool(
+                PoolSettings(
+                    runtime=self.runtime_choice,
+                    memory=config.engine_memory,
+                    java_home=self.settings.java_home,
+                    allow_unsandboxed=self.settings.allow_unsandboxed,
+                    cache_home=self.settings.cache_home,
+                ),
+                run_dir=self.run_dir,
+                announce=lambda text: self.progress("engine", text),
+            )
+        return self._engines
+
+    def close(self) -> None:
+        """End the engines that this command started."""
+        if self._engines is not None and self._owns_engines:
+            self._engines.close()
+            self._engines = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

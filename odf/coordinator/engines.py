@@ -1,0 +1,66 @@
+"""Which engine works for which dataset."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odf.coordinator.context import Context
+from odf.errors import EngineUnavailableError
+from odf.metadata.model import TransformSql
+from odf.protocol.releases import COMPATIBLE, RELEASES
+from odf.transform.execute import TransformSurroundings
+from odf.workspace.workspace import DatasetHandle
+
+if TYPE_CHECKING:
+    from odf.runtimes.client import EngineClient
+
+SPARK = "spark"
+
+
+def is_own(ctx: Context, handle: DatasetHandle) -> bool:
+    """Say whether a dataset is one's own: its key is here and it is not pulled from elsewhere."""
+    return ctx.keys.has(handle.id) and not handle.pull_aliases
+
+
+def transform_engine(
+    ctx: Context, handle: DatasetHandle
+) -> "Callable[[TransformSql], EngineClient]":
+    """Return what starts the engine that a query of a dataset asks for.
+
+    Raises:
+        EngineUnavailableError: When called, if this release has no such engine, or another
+            release of it than the transform is pinned to.
+    """
+
+    def start(transform: TransformSql) -> "EngineClient":
+        pinned, name = transform.version, transform.engine.lower()
+        if pinned is not None and name in RELEASES and pinned not in COMPATIBLE[name]:
+            raise EngineUnavailableError(
+                f"dataset {handle.alias} is pinned to engine release {pinned}; this is "
+                f"{RELEASES[name]}, whose results may differ",
+                hint="run it with the release of odf that has this engine",
+            )
+        return ctx.engines.client(
+            transform.engine, dataset=str(handle.alias), trusted=is_own(ctx, handle)
+        )
+
+    return start
+
+
+def transform_surroundings(ctx: Context, handle: DatasetHandle) -> TransformSurroundings:
+    """Return where steps of a derivative dataset happen, be it an update or a replay."""
+    return TransformSurroundings(
+        find_dataset=lambda dataset_id: ctx.workspace.resolve(str(dataset_id)),
+        staging_dir=ctx.staging_dir,
+        clock=ctx.clock,
+        engine=transform_engine(ctx, handle),
+        report=lambda message: ctx.progress(str(handle.alias), message),
+    )
+
+
+def ingest_engine(ctx: Context, handle: DatasetHandle) -> "Callable[[], EngineClient]":
+    """Return what starts the engine that reads and merges a root dataset's data."""
+
+    def start() -> "EngineClient":
+        return ctx.engines.client(SPARK, dataset=str(handle.alias), trusted=is_own(ctx, handle))
+
+    return start

@@ -1,0 +1,229 @@
+"""`odf pull`: bring datasets up to date, inputs before what is derived from them."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+
+from odf.coordinator.consent import permitted
+from odf.coordinator.context import Context
+from odf.coordinator.engines import ingest_engine, transform_engine, transform_surroundings
+from odf.coordinator.guard import guarded
+from odf.coordinator.lineage import inputs_of, with_inputs
+from odf.coordinator.ordering import inputs_first
+from odf.coordinator.remote import pull_remote
+from odf.coordinator.results import PulledDataset, PullReport, PullStatus
+from odf.coordinator.selection import select
+from odf.errors import OdfError, UsageError
+from odf.ingest.pipeline import (
+    DEFAULT_RETRACT_SHARE,
+    IngestOptions,
+    IngestSurroundings,
+    pull_root,
+)
+from odf.metadata.identity import DatasetID
+from odf.metadata.model import DatasetKind
+from odf.runtimes.commands import CommandRunner
+from odf.transform.execute import pull_derivative
+from odf.workspace.workspace import DatasetHandle
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """What `odf pull` was asked for.
+
+    Attributes:
+        refs: Names, DIDs, patterns, `repo/name` or URLs.
+        all: Every dataset of the workspace.
+        recursive: The inputs of what is asked for, too.
+        as_name: What to call a dataset that comes from elsewhere.
+        allow_retract: Accept snapshots that lose any number of rows.
+        allow_empty: Accept source files without any content.
+        force: Take the other side's history even where it contradicts the local one.
+    """
+
+    refs: tuple[str, ...] = ()
+    all: bool = False
+    recursive: bool = False
+    as_name: str | None = None
+    allow_retract: bool = False
+    allow_empty: bool = False
+    force: bool = False
+
+
+def pull(
+    ctx: Context,
+    request: PullRequest,
+    *,
+    done: Callable[[PulledDataset], None] | None = None,
+) -> PullReport:
+    """Update datasets: roots from their sources, derivatives from their inputs, others by sync.
+
+    One dataset's failure does not stop the others, but what is derived from it is skipped.
+
+    Args:
+        ctx: Where to work.
+        request: What to pull.
+        done: Told of each dataset as it ends.
+
+    Raises:
+        UsageError: If nothing or something contradictory was asked for.
+        NotFoundError: If a name is unknown; nothing has been done then.
+    """
+    if request.all == bool(request.refs):
+        raise UsageError(
+            "say either which datasets to pull or --all", hint="odf pull --all, or odf pull NAME"
+        )
+    local, remote = select(ctx, request.refs, everything=request.all)
+    if request.as_name and (local or len(remote) != 1):
+        raise UsageError("--as names one dataset that is pulled from a repository or URL")
+    if request.recursive:
+        local = with_inputs(ctx, local)
+    results: list[PulledDataset] = []
+
+    def finish(result: PulledDataset) -> None:
+        results.append(result)
+        if done is not None:
+            done(result)
+
+    for entry in remote:
+        bring = partial(pull_remote, ctx, entry.text, as_name=request.as_name, force=request.force)
+        finish(_timed(ctx, bring, entry.text, None, Kind.REMOTE))
+    _pull_local(ctx, request, local, finish)
+    return PullReport(datasets=tuple(results))
+
+
+def _pull_local(
+    ctx: Context,
+    request: PullRequest,
+    handles: Sequence[DatasetHandle],
+    finish: Callable[[PulledDataset], None],
+) -> None:
+    by_id = {handle.id: handle for handle in handles}
+    kinds = {handle.id: _kind(ctx, handle) for handle in handles}
+
+    def sources(dataset_id: DatasetID) -> list[DatasetID]:
+        return inputs_of(by_id[dataset_id]) if kinds[dataset_id] == Kind.DERIVATIVE else []
+
+    ordered = inputs_first(
+        list(by_id), sources, lambda node: str(by_id[node].alias), allow_circles=True
+    )
+    failed: dict[DatasetID, str] = {}
+    for dataset_id in ordered:
+        handle, kind = by_id[dataset_id], kinds[dataset_id]
+        blocked = [failed[source] for source in sources(dataset_id) if source in failed]
+        if blocked:
+            result = PulledDataset(
+                name=str(handle.alias),
+                id=handle.id,
+                kind=kind,
+                status=PullStatus.SKIPPED,
+                reason=f"its input {blocked[0]} could not be pulled",
+            )
+        else:
+            work = partial(_pull_one, ctx, request, handle, kind)
+            result = _timed(ctx, work, str(handle.alias), handle.id, kind)
+        if result.status in {PullStatus.FAILED, PullStatus.SKIPPED}:
+            failed[handle.id] = str(handle.alias)
+        finish(result)
+
+
+class Kind(StrEnum):
+    """How a dataset gets new data, as results name it."""
+
+    ROOT = "root"
+    DERIVATIVE = "derivative"
+    REMOTE = "remote"
+
+
+def _kind(ctx: Context, handle: DatasetHandle) -> Kind:
+    """Say how a dataset gets new data; what is wrong with it comes to light when it is pulled."""
+
+    def find() -> Kind:
+        if handle.pull_aliases:
+            return Kind.REMOTE
+        is_derivative = handle.dataset.state().kind is DatasetKind.DERIVATIVE
+        return Kind.DERIVATIVE if is_derivative else Kind.ROOT
+
+    found = guarded(ctx, str(handle.alias), find)
+    return found if isinstance(found, Kind) else Kind.ROOT
+
+
+def _pull_one(
+    ctx: Context, request: PullRequest, handle: DatasetHandle, kind: Kind
+) -> PulledDataset:
+    # Not `kind`: whether it comes from elsewhere must be known for certain, or it is not touched.
+    if handle.pull_aliases:
+        return pull_remote(ctx, handle.pull_aliases[0], as_name=None, force=request.force)
+    with handle.dataset.lock(ctx.settings.lock_timeout):
+        if kind == Kind.DERIVATIVE:
+            update = pull_derivative(handle, transform_surroundings(ctx, handle))
+        else:
+            update = pull_root(
+                handle.dataset,
+                str(handle.alias),
+                _ingest_options(ctx, request, handle),
+                _ingest_surroundings(ctx, handle),
+            )
+    status = PullStatus.UPDATED if update.blocks else PullStatus.UP_TO_DATE
+    return PulledDataset(
+        name=str(handle.alias),
+        id=handle.id,
+        kind=kind,
+        status=PullStatus.FAILED if update.error else status,
+        old_head=update.old_head,
+        new_head=update.new_head,
+        blocks=update.blocks,
+        records={operation.sign: count for operation, count in update.records.items() if count},
+        watermark=update.watermark,
+        warnings=update.warnings,
+        reason=update.reason,
+        error=update.error,
+    )
+
+
+def _ingest_options(ctx: Context, request: PullRequest, handle: DatasetHandle) -> IngestOptions:
+    settings = ctx.workspace.config.ingest_of(handle.alias.name)
+    lag = settings.watermark_lag
+    return IngestOptions(
+        allow_retract=request.allow_retract,
+        allow_empty=request.allow_empty,
+        max_retract_share=DEFAULT_RETRACT_SHARE
+        if settings.max_retract is None
+        else settings.max_retract,
+        watermark_lag_ms=0 if lag is None else int(lag.total_seconds() * 1000),
+    )
+
+
+def _ingest_surroundings(ctx: Context, handle: DatasetHandle) -> IngestSurroundings:
+    return IngestSurroundings(
+        workspace_root=ctx.workspace.root,
+        cache_dir=ctx.workspace.cache_dir / "fetch" / handle.id.multibase,
+        staging_dir=ctx.staging_dir,
+        clock=ctx.clock,
+        engine=ingest_engine(ctx, handle),
+        query_engine=transform_engine(ctx, handle),
+        report=lambda message: ctx.progress(str(handle.alias), message),
+        permitted=partial(permitted, handle, variables=ctx.settings.variables),
+        commands=CommandRunner(
+            ctx.workspace.root, ctx.run_dir / "commands", runtime=ctx.runtime_choice
+        ),
+        proxies=ctx.settings.environment,
+    )
+
+
+def _timed(
+    ctx: Context,
+    work: Callable[[], PulledDataset],
+    name: str,
+    dataset_id: DatasetID | None,
+    kind: Kind,
+) -> PulledDataset:
+    started = time.monotonic()
+    result = guarded(ctx, name, work)
+    if isinstance(result, OdfError):
+        result = PulledDataset(
+            name=name, id=dataset_id, kind=kind, status=PullStatus.FAILED, error=result
+        )
+    return replace(result, seconds=time.monotonic() - started)

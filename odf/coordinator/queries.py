@@ -1,0 +1,231 @@
+"""Checking what a manifest asks of engines and readers, before a dataset is made from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from odf.coordinator.context import Context
+from odf.data.arrow_fields import arrow_schema_to_fields
+from odf.data.types import parse_ddl, to_arrow
+from odf.errors import BadInputError, OdfError, in_context
+from odf.ingest.prepare import check_steps
+from odf.metadata.arrow_schema import decode_schema, encode_schema
+from odf.metadata.chain import ChainState
+from odf.metadata.identity import DatasetAlias, DatasetID
+from odf.metadata.model import (
+    DatasetVocabulary,
+    FetchStepFilesGlob,
+    FetchStepUrl,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    ReadStep,
+    SetPollingSource,
+    SetTransform,
+    TransformSql,
+)
+from odf.protocol.calls import QueryInput, QueryOutcome
+from odf.protocol.releases import RELEASES
+from odf.repo.accept import schema_bytes
+
+PREPROCESS_INPUT = "input"
+"""Name of the view that a preprocess query reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCheck:
+    """What came of checking a query.
+
+    Attributes:
+        query_class: What kind of query it is, in words; None if it could not be checked.
+        warnings: What its author should know.
+        columns: Names of the columns that a transform gives, but for those that the host adds;
+            None if they are not known.
+    """
+
+    query_class: str | None
+    warnings: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+
+
+def pinned(event: SetTransform) -> SetTransform:
+    """Fill in the engine's release where the author left it open.
+
+    A value of the author's own is kept. Only our own engines have releases that stand for
+    something; for others the exact image has to be said.
+    """
+    transform = event.transform
+    release = RELEASES.get(transform.engine.lower())
+    if release is None or transform.version is not None:
+        return event
+    return replace(event, transform=replace(transform, version=release))
+
+
+def check_transform(
+    ctx: Context,
+    name: DatasetAlias,
+    event: SetTransform,
+    vocab: DatasetVocabulary,
+    drafts: Mapping[DatasetID, ChainState],
+) -> QueryCheck:
+    """Have the engine check the query of a derivative dataset.
+
+    Args:
+        ctx: The workspace.
+        name: The dataset.
+        event: Its transform, with inputs resolved.
+        vocab: Its vocabulary.
+        drafts: States of datasets that are made by the same command.
+
+    Raises:
+        InvalidQueryError: If the query is not accepted.
+        EngineUnavailableError: If no engine can be started to check it.
+    """
+    if event.transform.engine.lower() not in RELEASES:
+        return QueryCheck(None, (_other_engine(event.transform),))
+    inputs = []
+    for source in event.inputs:
+        state = _state_of(ctx, DatasetID.parse(source.dataset_ref), drafts)
+        inputs.append(
+            QueryInput(
+                alias=source.alias or source.dataset_ref,
+                schema=schema_bytes(state.schema),
+                has_retractions=_has_retractions(state),
+            )
+        )
+    ctx.progress(str(name), "checking the query")
+    outcome = _validate(ctx, name, event.transform, inputs, vocab, preprocess=False)
+    columns = None
+    if outcome.output_schema:
+        columns = tuple(field.name for field in decode_schema(outcome.output_schema))
+    return QueryCheck(outcome.query_class, outcome.warnings, columns)
+
+
+def check_polling_source(
+    ctx: Context, name: DatasetAlias, source: SetPollingSource, vocab: DatasetVocabulary
+) -> QueryCheck:
+    """Check what can be known about a root dataset's source before any data is there.
+
+    Raises:
+        BadInputError: If the read schema cannot be parsed, a key column is not among the columns
+            that are declared, or a prepare step can never work.
+        InvalidQueryError: If the preprocess query is not accepted.
+        EngineUnavailableError: If no engine can be started to check it.
+    """
+    columns = _declared_columns(name, source.read)
+    warnings = [*_not_yet(source), *_prepare_warnings(name, source)]
+    preprocess = source.preprocess
+    if preprocess is None:
+        _check_keys(name, source, columns)
+    elif preprocess.engine.lower() not in RELEASES:
+        warnings.append(_other_engine(preprocess))
+    else:
+        ctx.progress(str(name), "checking the query")
+        schema = _declared_schema(source.read)
+        outcome = _validate(
+            ctx,
+            name,
+            preprocess,
+            [QueryInput(alias=PREPROCESS_INPUT, schema=schema)],
+            vocab,
+            preprocess=True,
+        )
+        warnings += outcome.warnings
+        if outcome.output_schema:
+            fields = decode_schema(outcome.output_schema)
+            _check_keys(name, source, [field.name for field in fields])
+    return QueryCheck(None, tuple(warnings))
+
+
+def _validate(
+    ctx: Context,
+    name: DatasetAlias,
+    transform: TransformSql,
+    inputs: Sequence[QueryInput],
+    vocab: DatasetVocabulary,
+    *,
+    preprocess: bool,
+) -> QueryOutcome:
+    client = ctx.engines.client(transform.engine, dataset=str(name), trusted=True)
+    try:
+        return client.validate_query(transform, inputs, vocab, preprocess=preprocess)
+    except OdfError as error:
+        raise in_context(error, f"dataset {name}") from error
+
+
+def _state_of(
+    ctx: Context, dataset_id: DatasetID, drafts: Mapping[DatasetID, ChainState]
+) -> ChainState:
+    if dataset_id in drafts:
+        return drafts[dataset_id]
+    return ctx.workspace.resolve(str(dataset_id)).dataset.state()
+
+
+def _has_retractions(state: ChainState) -> bool:
+    """Whether rows of a dataset can be anything but appended; a derivative's possibly can."""
+    source = state.polling_source
+    if source is None:
+        return state.transform is not None
+    return not isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
+
+
+def _declared_columns(name: DatasetAlias, read: ReadStep) -> list[str] | None:
+    if read.schema is None:
+        return None
+    try:
+        return [column.name for column in parse_ddl(read.schema)]
+    except BadInputError as error:
+        raise in_context(error, f"dataset {name}: read.schema") from error
+
+
+def _declared_schema(read: ReadStep) -> bytes | None:
+    """The columns that the preprocess query will see, as far as they are declared."""
+    if read.schema is None:
+        return None
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and most manifests have no preprocess step
+
+    columns = parse_ddl(read.schema)
+    schema = pa.schema(
+        [pa.field(column.name, to_arrow(column.type), column.nullable) for column in columns]
+    )
+    return encode_schema(arrow_schema_to_fields(schema))
+
+
+def _check_keys(
+    name: DatasetAlias, source: SetPollingSource, columns: Sequence[str] | None
+) -> None:
+    merge = source.merge
+    if columns is None or isinstance(merge, MergeStrategyAppend):
+        return
+    wanted = {"primaryKey": merge.primary_key}
+    if isinstance(merge, MergeStrategySnapshot) and merge.compare_columns:
+        wanted["compareColumns"] = merge.compare_columns
+    for setting, keys in wanted.items():
+        missing = [key for key in keys if key not in columns]
+        if missing:
+            raise BadInputError(
+                f"dataset {name}: merge.{setting} names columns that the data does not have: "
+                f"{', '.join(missing)}; it has {', '.join(columns)}",
+                reason="missing_key",
+                hint="column names are compared with their case",
+            )
+
+
+def _prepare_warnings(name: DatasetAlias, source: SetPollingSource) -> tuple[str, ...]:
+    try:
+        return check_steps(source.prepare or ())
+    except BadInputError as error:
+        raise in_context(error, f"dataset {name}") from error
+
+
+def _not_yet(source: SetPollingSource) -> list[str]:
+    """Say what of a valid source this release cannot do yet."""
+    if isinstance(source.fetch, FetchStepUrl | FetchStepFilesGlob):
+        return []
+    return [f"this release cannot pull it yet: fetch {type(source.fetch).__name__}"]
+
+
+def _other_engine(transform: TransformSql) -> str:
+    return (
+        f"it asks for engine {transform.engine!r}, which this release does not have (it has "
+        f"{', '.join(RELEASES)}): it can be kept and exchanged, but not pulled"
+    )

@@ -1,0 +1,80 @@
+"""`odf tail`: the last rows of a dataset, from as few slices as they take."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odf.coordinator.context import Context
+from odf.errors import NotFoundError
+from odf.metadata.model import AddData, DatasetVocabulary, ExecuteTransform
+from odf.metadata.multiformats import Multihash
+from odf.workspace.workspace import DatasetHandle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last rows of a dataset.
+
+    Attributes:
+        dataset: The dataset.
+        table: The rows in the order of their offsets; None when the dataset has no data yet.
+        vocab: What its system columns are called.
+    """
+
+    dataset: DatasetHandle
+    table: "pa.Table | None"
+    vocab: DatasetVocabulary
+
+
+def tail(ctx: Context, ref: str, rows: int) -> Tail:
+    """Read the last rows of a dataset.
+
+    Args:
+        ctx: The workspace.
+        ref: Name or identity of the dataset.
+        rows: How many rows to read at most.
+
+    Raises:
+        NotFoundError: There is no such dataset, or a slice is not here.
+        IntegrityError: A block does not hash to its name, or a slice cannot be read.
+    """
+    handle = ctx.workspace.resolve(ref)
+    vocab = handle.dataset.state().vocab
+    paths = _newest_slices(handle, rows)
+    if not paths:
+        return Tail(handle, None, vocab)
+    from odf.data.projection import read_tail  # noqa: PLC0415 - pyarrow only when there is data
+
+    return Tail(handle, read_tail(paths, rows), vocab)
+
+
+def _newest_slices(handle: DatasetHandle, rows: int) -> list[Path]:
+    """Find the slices that hold the last rows.
+
+    Returns:
+        Their paths, newest last.
+    """
+    found: list[Path] = []
+    missing = rows
+    for block_hash, block in handle.dataset.blocks():
+        event = block.event
+        if not isinstance(event, AddData | ExecuteTransform) or event.new_data is None:
+            continue
+        found.insert(0, _slice_path(handle, event.new_data.physical_hash, block_hash))
+        missing -= event.new_data.num_records
+        if missing <= 0:
+            break
+    return found
+
+
+def _slice_path(handle: DatasetHandle, data_hash: Multihash, block_hash: Multihash) -> Path:
+    path = handle.dataset.stores.data.local_path(str(data_hash))
+    if path is None or not path.is_file():
+        raise NotFoundError(
+            f"{handle.alias}: the slice data/{data_hash} of block {block_hash.short} is not here",
+            hint=f"odf verify {handle.alias} lists everything that is missing",
+        )
+    return path

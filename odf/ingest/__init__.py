@@ -1,0 +1,1 @@
+"""Root datasets: fetching source data, having it read and merged, and committing the result."""

@@ -1,0 +1,43 @@
+"""Which proxy a request goes through, by the customary variables."""
+
+from collections.abc import Mapping
+
+from .zones import Zone, zone_of_host
+
+
+def proxy_for(scheme: str, host: str, port: int, variables: Mapping[str, str]) -> str | None:
+    """Choose the proxy for a request.
+
+    Args:
+        scheme: `http` or `https`.
+        host: Host of the request.
+        port: Its port.
+        variables: Has `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`; lower case wins.
+
+    Returns:
+        URL of the proxy, or None for a direct connection. This machine is always direct.
+    """
+    if zone_of_host(host) is Zone.LOOPBACK or _excluded(host, port, _get(variables, "no_proxy")):
+        return None
+    url = _get(variables, f"{scheme}_proxy") or _get(variables, "all_proxy")
+    if not url:
+        return None
+    return url if "://" in url else f"http://{url}"
+
+
+def _get(variables: Mapping[str, str], name: str) -> str:
+    return (variables.get(name) or variables.get(name.upper()) or "").strip()
+
+
+def _excluded(host: str, port: int, rules: str) -> bool:
+    host = host.strip("[]").lower()
+    for rule in rules.lower().split(","):
+        name, _, wanted_port = rule.strip().partition(":")
+        name = name.removeprefix("*").lstrip(".")
+        if rule.strip() == "*":
+            return True
+        if not name or (wanted_port and wanted_port != str(port)):
+            continue
+        if host == name or host.endswith(f".{name}"):
+            return True
+    return False

@@ -1,0 +1,197 @@
+"""Running a step of a derivative dataset and committing what comes of it."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from odf.clock import Clock
+from odf.errors import EngineError, OdfError
+from odf.metadata.chain import ChainState
+from odf.metadata.model import (
+    DataSlice,
+    ExecuteTransform,
+    MetadataEvent,
+    Timestamp,
+    TransformSql,
+)
+from odf.protocol.calls import TransformCall, TransformCallInput, TransformOutcome
+from odf.protocol.messages import Watermark
+from odf.repo.accept import AcceptedSlice, accept_slice, later, write_schema_file
+from odf.repo.update import DatasetUpdate, UpdateTally, next_time
+from odf.transform.inputs import InputInterval
+from odf.transform.plan import FindDataset, NothingToDo, Step, plan_step
+from odf.workspace.workspace import DatasetHandle
+
+if TYPE_CHECKING:  # grpc is loaded when an engine is needed, not to find that nothing changed
+    from odf.runtimes.client import EngineClient
+
+
+@dataclass(frozen=True, slots=True)
+class TransformSurroundings:
+    """Where an update happens.
+
+    Attributes:
+        find_dataset: Finds inputs by identity.
+        staging_dir: Where slices wait for their commit; on the dataset's file system.
+        clock: Where the time comes from.
+        engine: Starts the engine that a transform asks for, or gives the one that runs.
+        report: Told what is being done.
+    """
+
+    find_dataset: FindDataset
+    staging_dir: Path
+    clock: Clock
+    engine: "Callable[[TransformSql], EngineClient]"
+    report: Callable[[str], None]
+
+
+def pull_derivative(handle: DatasetHandle, around: TransformSurroundings) -> DatasetUpdate:
+    """Process whatever the inputs of a derivative dataset have new.
+
+    The caller holds the dataset's lock. Each step is one commit.
+
+    Args:
+        handle: The dataset.
+        around: Where this happens.
+
+    Returns:
+        What changed; `reason` says why nothing did, `error` what ended it early. Steps that were
+        committed before an error stay committed.
+    """
+    tally = UpdateTally(handle.dataset)
+    try:
+        return tally.update(_run_steps(handle, around, tally))
+    except OdfError as error:
+        return tally.update(error=error)
+
+
+def _run_steps(handle: DatasetHandle, around: TransformSurroundings, tally: UpdateTally) -> str:
+    """Plan, run and commit until nothing is left to do; return why."""
+    dataset = handle.dataset
+    while True:
+        state = dataset.state()
+        step = plan_step(state, around.find_dataset, next_time(state, around.clock))
+        if isinstance(step, NothingToDo):
+            return step.reason
+        outcome = run_step(step, handle, around)
+        accepted = None
+        if outcome.slice_path is not None:
+            accepted = accept_slice(outcome.slice_path, state, step.system_time)
+        events = _events(state, step, accepted, outcome.watermark)
+        if not events:
+            return "its inputs have nothing that changes it"
+        objects = (accepted.staged,) if accepted else ()
+        result = dataset.commit(
+            events, expected_head=state.head, system_time=step.system_time, objects=objects
+        )
+        tally.committed(result, accepted)
+
+
+def run_step(step: Step, handle: DatasetHandle, around: TransformSurroundings) -> TransformOutcome:
+    """Have the engine run a step; nothing is committed.
+
+    Raises:
+        EngineUnavailableError: If the engine that the transform asks for is not here, or not in
+            the release that the transform is pinned to.
+        InvalidQueryError: If the engine does not accept the query.
+        EngineError: If the engine fails, or says otherwise than what it wrote.
+    """
+    client = around.engine(step.transform)
+    around.report("running the query")
+    around.staging_dir.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=around.staging_dir, prefix="step-") as scratch:
+        outcome = client.execute_transform(
+            TransformCall(
+                dataset_id=handle.id,
+                dataset_alias=handle.alias,
+                system_time=step.system_time,
+                vocab=step.vocab,
+                transform=step.transform,
+                inputs=tuple(
+                    _call_input(source, Path(scratch) / f"schema-{index}")
+                    for index, source in enumerate(step.inputs)
+                ),
+                next_offset=step.next_offset,
+                output=around.staging_dir / f"slice-{secrets.token_hex(8)}",
+            )
+        )
+    if (outcome.slice_path is None) != (outcome.offset_interval is None):
+        raise EngineError(
+            "the engine reported an offset interval without a slice, or a slice without one"
+        )
+    _check_watermark(step, outcome.watermark)
+    return outcome
+
+
+def _check_watermark(step: Step, watermark: Timestamp | None) -> None:
+    """Refuse a watermark that the inputs do not bear out: it could never be taken back.
+
+    Raises:
+        EngineError: If it is later than that of some input.
+    """
+    newest = [max((m.event_time for m in one.watermarks), default=None) for one in step.inputs]
+    bound = None if None in newest else min(mark for mark in newest if mark is not None)
+    if watermark is not None and (bound is None or watermark > bound):
+        raise EngineError(
+            f"the engine reported the watermark {watermark}, wanted {bound or 'none'} at most: "
+            "the earliest of its inputs'"
+        )
+
+
+def _call_input(source: InputInterval, schema_file: Path) -> TransformCallInput:
+    if source.schema is None:
+        raise EngineError(f"input {source.alias} has no schema")
+    write_schema_file(schema_file, source.schema)
+    return TransformCallInput(
+        dataset_id=source.handle.id,
+        dataset_alias=source.handle.alias,
+        query_alias=source.alias,
+        vocab=source.vocab,
+        offset_interval=source.offset_interval,
+        data=source.paths,
+        schema_file=schema_file,
+        explicit_watermarks=tuple(
+            Watermark(system_time=mark.system_time, event_time=mark.event_time)
+            for mark in source.watermarks
+        ),
+    )
+
+
+def _events(
+    state: ChainState,
+    step: Step,
+    accepted: AcceptedSlice | None,
+    watermark: Timestamp | None,
+) -> list[MetadataEvent]:
+    """Compose what is committed; empty if the chain would refuse it as saying nothing.
+
+    A step whose rows all fall away still records how far the inputs were read, unless there is
+    not even a watermark to record it with (chain-rules.md §2, rule 9); its blocks are then read
+    again with the next ones.
+    """
+    new_watermark = later(state.watermark, watermark)
+    if accepted is None and new_watermark is None:
+        return []
+    events: list[MetadataEvent] = []
+    if accepted is not None and accepted.schema_event is not None:
+        events.append(accepted.schema_event)
+    events.append(recorded_event(step, accepted.data if accepted else None, new_watermark))
+    return events
+
+
+def recorded_event(
+    step: Step, new_data: DataSlice | None, new_watermark: Timestamp | None
+) -> ExecuteTransform:
+    """Compose the event that records a step."""
+    checkpoint = step.prev_checkpoint
+    return ExecuteTransform(
+        query_inputs=tuple(source.recorded for source in step.inputs),
+        prev_checkpoint=checkpoint.physical_hash if checkpoint else None,
+        prev_offset=step.prev_offset,
+        new_data=new_data,
+        new_checkpoint=checkpoint,
+        new_watermark=new_watermark,
+    )
