@@ -33,7 +33,14 @@ class Workbench:
         home = folder / "home"
         home.mkdir(parents=True)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED)}
-        self.environment: Mapping[str, str] = {**kept, "HOME": str(home), "TERM": "dumb"}
+        # The class archive that `make install` made is part of what is measured.
+        cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+        self.environment: Mapping[str, str] = {
+            **kept,
+            "HOME": str(home),
+            "XDG_CACHE_HOME": cache,
+            "TERM": "dumb",
+        }
         self.data_home = home / ".local" / "share"
         self._shared: dict[str, Any] = {}
         self._stack = contextlib.ExitStack()
