@@ -163,8 +163,7 @@ def _resolve(ctx: Context, text: str) -> DatasetHandle:
 
 
 def _matching(ctx: Context, text: str) -> list[DatasetHandle]:
-    pattern = DatasetPattern.parse(text)
-    found = [handle for handle in ctx.workspace.datasets() if pattern.matches(handle.alias)]
+    found = ctx.workspace.matching(DatasetPattern.parse(text))
     if not found:
         raise NotFoundError(f"no dataset matches {text}", hint="odf list shows all datasets")
     return found
