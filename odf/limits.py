@@ -18,6 +18,13 @@ MAX_FLATBUFFER_VISIT_FACTOR: Final = 4
 MAX_MANIFEST_SIZE: Final = 4 * 1024 * 1024
 """Largest YAML manifest; real ones are under 100 KiB."""
 
+MAX_DROPPED_RECORD: Final = 64 * 1024 * 1024
+"""Bytes of the list of slices that were dropped: 80 a slice, for the longest chain of them."""
+
+MAX_EXPLAINED_ROWS: Final = 100_000
+"""Rows whose origins are asked for at once: an answer is read by a person or a script, and a row of
+a windowed aggregate can come from thousands."""
+
 MAX_REF_SIZE: Final = 256
 """Largest content of a reference file; a multihash in base16 has 69 characters."""
 
@@ -30,6 +37,21 @@ ENGINE_STOP_SECONDS: Final = 10.0
 
 ENGINE_OBITUARY_SECONDS: Final = 5.0
 """How long to wait for the exit code of an engine whose connection broke: it is dying already."""
+
+MAX_WARM_RECORD: Final = 64 * 1024
+"""Bytes of the file about a host that stays, and of its answers: some hundreds in truth."""
+
+LEASE_ANSWER_SECONDS: Final = 10.0
+"""For a host that stays to answer on its lease: at once, unless the machine is swapping."""
+
+CONTAINER_CALL_SECONDS: Final = 60.0
+"""For one question to docker or podman, or for running an empty program: 0.1 to 0.7 s when idle."""
+
+MAX_RUNTIME_MEMORY_SIZE: Final = 1024 * 1024
+"""Bytes of what is remembered of runtimes: a few hundred for each engine and image of a day."""
+
+IMAGE_BUILD_SECONDS: Final = 1800.0
+"""For building an engine's image: a minute or two, most of it copying and training Java."""
 
 SANDBOX_PROBE_SECONDS: Final = 20.0
 """For starting and ending an empty Python in the sandbox: about 0.1 s on an idle machine."""
@@ -190,3 +212,96 @@ and several on a busy machine."""
 
 MAX_SHAPEFILE_MEMBER: Final = 512 * 1024**2
 """Bytes of one file of a shapefile, which is held in memory; the format itself ends at 2 GiB."""
+
+MAX_SET_ASIDE_ROWS: Final = 100_000
+"""Bad rows of one range of a file that are set aside, and held in memory for that; whoever has
+more has not a few bad rows but another format."""
+
+MAX_SPOOLED_SIZE: Final = 64 * 1024**3
+"""Largest data taken from standard input or another pipe; as large as a download may be."""
+
+MQTT_IDLE_SECONDS: Final = 1.0
+"""Silence after which a broker has nothing more for now, as the reference has it."""
+
+MQTT_VERSION_SECONDS: Final = 5.0
+"""Patience with a broker that says nothing to version 5 of the protocol, before an older one is
+tried: some old brokers do not even refuse it."""
+
+MQTT_BATCH_SECONDS: Final = 60.0
+"""Seconds after which a batch of messages ends although more keep coming."""
+
+MQTT_BATCH_MESSAGES: Final = 10_000
+"""Messages committed at a time, as the reference has it; the broker may send as many ahead."""
+
+MQTT_BATCH_SIZE: Final = 256 * 1024**2
+"""Bytes of messages committed at a time; one message may have as many by the protocol."""
+
+MQTT_BATCHES: Final = 1_000
+"""Batches of one pull, so that it ends where messages come as fast as they are committed."""
+
+MQTT_SMALLEST_WINDOW: Final = 10
+"""Messages that the most careful brokers send before they wait for acknowledgements; others send
+20 or more. A batch with fewer ended because there was nothing more."""
+
+MQTT_KEEPALIVE_SECONDS: Final = 60
+"""How often the connection to a broker shows that it lives while its messages are committed."""
+
+MERGE_TASK_BYTES: Final = 256 * 1024**2
+"""Bytes of rows (new ones, and of a snapshot the current ones too) that are merged in one task with
+Arrow, which holds them two or three times; what is larger goes through Spark's SQL."""
+
+MAX_STATE_DESCRIPTION_SIZE: Final = 4 * 1024**2
+"""Bytes of the description in a checkpoint of ours: columns of all inputs and a few numbers."""
+
+MAX_STATE_TABLES: Final = 200
+"""Tables in a checkpoint of ours: one or two for each input of a query."""
+
+MAX_STATE_TABLE_SIZE: Final = 8 * 1024**3 - 1
+"""Bytes of one table in a checkpoint of ours; the plain form of tar ends there too."""
+
+MERGE_HISTORY_FILES: Final = 8
+"""Files that a merge reads of the history before it has some folded into one."""
+
+MERGE_HISTORY_ROWS: Final = 100_000
+"""Rows beside those of the oldest file before it pays to drop the ones that no longer count."""
+
+MERGE_HISTORY_KINDS: Final = 4
+"""Ways of merging (sources with keys of their own) for which a dataset's history is kept folded."""
+
+MAX_MERGE_INDEX_SIZE: Final = 64 * 1024**2
+"""Bytes read of the index of a folded history: some 400,000 slices before the first folding."""
+
+MAX_ETHEREUM_FILTER: Final = 64 * 1024
+"""Characters of a filter or signature; hundreds of contracts fit."""
+
+MAX_ETHEREUM_ARRAY: Final = 10_000
+"""Elements of an array of fixed length in a signature; each has 32 bytes in every log."""
+
+MAX_ETHEREUM_NESTED: Final = 64 * 1024
+"""Bytes of a log whose lists hold what is reached by pointers: they may all lead to one place."""
+
+ETHEREUM_RESPONSE_SIZE: Final = 256 * 1024**2
+"""Largest answer of a node, which is held in memory; common nodes end at 10,000 logs."""
+
+ETHEREUM_STRIDE: Final = 100_000
+"""Blocks that a node is asked for at a time, as the reference has it; fewer when it refuses."""
+
+ETHEREUM_BATCH_LOGS: Final = 10_000
+"""Logs after which a batch is committed, as the reference has it."""
+
+ETHEREUM_BATCH_BLOCKS: Final = 1_000_000
+"""Blocks after which a batch is committed, as the reference has it."""
+
+ETHEREUM_QUIET_BLOCKS: Final = 10_000
+"""Blocks without a log that are read again with the next pull, rather than committed to the chain:
+one question to a node is cheaper than a block for every pull."""
+
+MAX_SNAPSHOT_BATCHES: Final = 10_000
+"""Batches of a source that together are one snapshot; a source that gives more never ends."""
+
+CONTAINER_BATCH_SIZE: Final = 10_000
+"""Records that a container is asked to give at a time, as the reference has it."""
+
+MAX_RECOMPUTED_ROWS: Final = 1_000_000
+"""Rows of inputs, and of the result, of a query that each run computes anew: some seconds of work
+and a checkpoint of some 20 MB for every run; beyond that a window or a range is what is wanted."""

@@ -7,6 +7,7 @@ module reads the cases and words the answers; the rules are in the modules besid
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
@@ -35,6 +36,7 @@ KINDS: Final = (
 """The kinds of cases."""
 
 _MAX_MESSAGE: Final = 2000
+_HALF_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @contextmanager
@@ -79,6 +81,7 @@ def answer(rule: Rule, line: bytes) -> str:
     try:
         case = _read(line)
         case_id = case.get("id")
+        _refuse_half_characters(case, line)
         return json.dumps({"id": case_id, "ok": True, "result": rule(case)}, allow_nan=False)
     except OdfError as error:
         message = error.message
@@ -109,6 +112,16 @@ def _read(line: bytes) -> dict[str, Any]:
     if not isinstance(case, dict):
         raise BadInputError(f"the case is {_named(case)}, wanted an object")
     return case
+
+
+def _refuse_half_characters(case: Case, line: bytes) -> None:
+    """Refuse escapes that stand for half a surrogate pair: no text of ours can hold them."""
+    if not _HALF_ESCAPE.search(line):
+        return
+    try:
+        json.dumps(case, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadInputError("the case has text with half a surrogate pair") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from odf.metadata.identity import (
     is_pattern,
     parse_dataset_ref,
     parse_dataset_ref_any,
+    parse_dataset_ref_remote,
 )
 from odf.metadata.json import UNIONS
 from odf.metadata.model import MetadataBlock, Timestamp, UnknownEvent
@@ -47,7 +48,7 @@ def encode(case: Case) -> object:
         OdfError: It is no block, or has no form on the wire.
     """
     layout = case.get("layout", LAYOUTS[0])
-    if isinstance(layout, bool) or layout not in LAYOUTS:
+    if type(layout) is not int or layout not in LAYOUTS:
         raise BadInputError(f"`layout` is {layout!r}, wanted {LAYOUTS[0]} or {LAYOUTS[1]}")
     block = from_json(MetadataBlock, object_of(case, "block"), "block")
     data = encode_block(block, layout)
@@ -210,6 +211,11 @@ def _remote_parts(found: RemoteAlias) -> dict[str, object]:
     }
 
 
+def _remote(text: str, _repos: list[str] | None) -> object:
+    found = _any_parts(parse_dataset_ref_remote(text))
+    return {**found, "variant": str(found["variant"]).removeprefix("Remote")}
+
+
 def _local(text: str, _repos: list[str] | None) -> object:
     found: DatasetRef = parse_dataset_ref(text)
     if isinstance(found, DatasetID):
@@ -255,6 +261,7 @@ def _optional(value: object | None) -> str | None:
 _TARGETS: Final[dict[str, Callable[[str, list[str] | None], object]]] = {
     "DatasetRefAny": _any,
     "DatasetRef": _local,
+    "DatasetRefRemote": _remote,
     "DatasetAlias": lambda text, _repos: _alias_parts(DatasetAlias.parse(text)),
     "DatasetAliasRemote": lambda text, _repos: _remote_parts(RemoteAlias.parse(text)),
     "DatasetID": lambda text, _repos: {"id": str(DatasetID.parse(text))},

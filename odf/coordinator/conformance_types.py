@@ -97,7 +97,12 @@ def read_values(dtype: pa.DataType, values: Any) -> pa.Array:
     if not isinstance(values, list):
         raise BadInputError("the values of a column are a list")
     try:
-        return pa.array([_value(dtype, value) for value in values], dtype)
+        plain = _without_dictionaries(dtype)
+        found = [_value(plain, value) for value in values]
+        if plain != dtype and not pa.types.is_dictionary(dtype):
+            # Arrow makes broken dictionaries of null structs, so these are encoded afterwards.
+            return pa.array(found, plain).cast(dtype)
+        return pa.array(found, dtype)
     except (
         pa.ArrowException,
         TypeError,
@@ -109,13 +114,29 @@ def read_values(dtype: pa.DataType, values: Any) -> pa.Array:
         raise BadInputError(f"a value is no {dtype}: {error}") from error
 
 
+def _without_dictionaries(dtype: pa.DataType) -> pa.DataType:
+    """Return the type with the values of dictionaries in their place."""
+    t = pa.types
+    if t.is_dictionary(dtype):
+        return _without_dictionaries(dtype.value_type)
+    if t.is_struct(dtype):
+        return pa.struct([f.with_type(_without_dictionaries(f.type)) for f in dtype])
+    if t.is_list(dtype):
+        return pa.list_(_without_dictionaries(dtype.value_type))
+    if t.is_large_list(dtype):
+        return pa.large_list(_without_dictionaries(dtype.value_type))
+    if t.is_fixed_size_list(dtype):
+        return pa.list_(_without_dictionaries(dtype.value_type), dtype.list_size)
+    return dtype
+
+
 def _value(dtype: pa.DataType, value: Any) -> Any:
     """Turn a JSON value into what Arrow takes for a type."""
     t = pa.types
     if value is None:
         return None
-    if isinstance(dtype, pa.DictionaryType):
-        return _value(dtype.value_type, value)
+    if isinstance(value, bool | float):
+        _check_kind(dtype, value)
     if _is_bytes(dtype):
         return bytes.fromhex(value)
     if t.is_decimal(dtype):
@@ -128,9 +149,16 @@ def _value(dtype: pa.DataType, value: Any) -> Any:
         return [_value(dtype.value_type, item) for item in value]
     if isinstance(value, str) and (t.is_timestamp(dtype) or t.is_date(dtype)):
         return _ticks(dtype, value)
-    if not t.is_boolean(dtype) and isinstance(value, bool):
-        raise TypeError("true and false are values of bool only")
     return value
+
+
+def _check_kind(dtype: pa.DataType, value: float) -> None:
+    """Refuse what Arrow would quietly make another value of."""
+    if isinstance(value, bool):
+        if not pa.types.is_boolean(dtype):
+            raise TypeError("true and false are values of bool only")
+    elif not pa.types.is_floating(dtype):
+        raise TypeError(f"{value!r} is no whole number, nor text")
 
 
 def _ticks(dtype: pa.DataType, text: str) -> int:
@@ -194,6 +222,8 @@ _PARAMETRIC: Final[dict[str, Callable[[Any, int], pa.DataType]]] = {
     "timestamp": lambda spec, _: pa.timestamp(spec["timestamp"], spec.get("tz")),
     "time": _time,
     "duration": lambda spec, _: pa.duration(spec["duration"]),
+    "decimal32": lambda spec, _: pa.decimal32(*spec["decimal32"]),
+    "decimal64": lambda spec, _: pa.decimal64(*spec["decimal64"]),
     "decimal128": lambda spec, _: pa.decimal128(*spec["decimal128"]),
     "decimal256": lambda spec, _: pa.decimal256(*spec["decimal256"]),
     "fixed_binary": lambda spec, _: pa.binary(spec["fixed_binary"]),

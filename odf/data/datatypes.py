@@ -117,7 +117,7 @@ TYPE_TABLE: Final = (
     TypeRow(Kind.FIXED_BINARY, (), "", "BINARY"),
     TypeRow(Kind.DATE, (), "date32", "DATE"),
     TypeRow(Kind.TIME),
-    TypeRow(Kind.TIMESTAMP, ("TIMESTAMPTZ", "DATETIME")),
+    TypeRow(Kind.TIMESTAMP, ("TIMESTAMPTZ", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DATETIME")),
     TypeRow(Kind.UUID, (), "", "BINARY"),
     TypeRow(Kind.ARRAY),
     TypeRow(Kind.STRUCT),

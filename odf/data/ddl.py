@@ -5,7 +5,8 @@ Grammar, keywords in any case::
     item     = column { "," column } [ "," ]
     column   = name type [ "NOT" "NULL" | "NULL" ]
     name     = word | '"' text '"' | "`" text "`"        doubled quotes stand for one
-    type     = scalar | "ARRAY" "<" type ["NOT" "NULL"] ">" | "STRUCT" "<" field {"," field} ">"
+    type     = base { "[" "]" }                          INT[] is ARRAY<INT>
+    base     = scalar | "ARRAY" "<" type ["NOT" "NULL"] ">" | "STRUCT" "<" field {"," field} ">"
     scalar   = word {word} [ "(" number {"," number} ")" ]
     field    = name [":"] type [ "NOT" "NULL" | "NULL" ]
 
@@ -29,7 +30,7 @@ _TOKEN = re.compile(
       | "(?P<double>(?:[^"]|"")*)"
       | `(?P<back>(?:[^`]|``)*)`
       | (?P<word>[\w$]+)
-      | (?P<sign>[<>(),:])""",
+      | (?P<sign>[<>(),:\[\]])""",
     re.VERBOSE,
 )
 # What a decimal is at most in Arrow's and Spark's 16 bytes.
@@ -40,6 +41,8 @@ _DEFAULT_TIMESTAMP_DIGITS: Final = 9
 # Digits are rounded up to the next unit that Arrow has.
 _UNIT_STEP: Final = 3
 _MAX_NUMBER_LENGTH: Final = 6
+_ZONED: Final = ("TIMESTAMPTZ", "TIMESTAMP_LTZ")
+_WHOLE: Final = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64)
 # Words that go on with the type that the word before began.
 _CONTINUATIONS: Final = {"UNSIGNED", "PRECISION", "VARYING", "SIGNED"}
 
@@ -204,9 +207,22 @@ class _Parser:
         return True
 
     def _type(self, column: str, depth: int) -> DataType:
+        found = self._base_type(column, depth)
+        while self._take("["):
+            self._expect("]", "[")
+            depth += 1
+            if depth > MAX_TYPE_DEPTH:
+                self._fail_depth(self._peek())
+            found = DataType(Kind.ARRAY, fields=(Column("item", found, nullable=True),))
+        return found
+
+    def _fail_depth(self, token: _Token) -> NoReturn:
+        self._fail(token.position, f"types are nested deeper than {MAX_TYPE_DEPTH} levels")
+
+    def _base_type(self, column: str, depth: int) -> DataType:
         token = self._advance()
         if depth > MAX_TYPE_DEPTH:
-            self._fail(token.position, f"types are nested deeper than {MAX_TYPE_DEPTH} levels")
+            self._fail_depth(token)
         if token.kind != "word":
             self._fail(token.position, f"wanted the type of column {column!r}, got {_shown(token)}")
         name = token.text.upper()
@@ -261,7 +277,7 @@ class _Parser:
                 return self._decimal(numbers, token)
             case Kind.TIMESTAMP:
                 digits = self._digits(numbers, token, _MAX_FRACTION_DIGITS)
-                zoned = self._zone() or name == "TIMESTAMPTZ" or self._force_utc
+                zoned = self._zone() or name in _ZONED or self._force_utc
                 precision = _DEFAULT_TIMESTAMP_DIGITS if digits is None else digits
                 return DataType(
                     kind, precision=_unit_digits(precision), timezone="UTC" if zoned else None
@@ -271,6 +287,8 @@ class _Parser:
                 return DataType(kind, precision=_MAX_TIME_DIGITS)
             case Kind.STRING | Kind.BINARY if len(numbers) <= 1:
                 return DataType(kind)  # lengths of texts are not limited, as in the reference
+            case _ if kind in _WHOLE and len(numbers) <= 1:
+                return DataType(kind)  # INT(11): how wide a number is shown says nothing of it
         if numbers:
             self._fail(token.position, f"{name} takes no parameters")
         return DataType(kind)

@@ -190,9 +190,10 @@ def loses_digits(array: pa.Array | pa.ChunkedArray) -> bool:
     if not pa.types.is_timestamp(array.type) or array.type.unit not in _PER_MILLI:
         return False
     ticks = array.cast(pa.int64())
-    step = _PER_MILLI[array.type.unit]
-    rest = pc.subtract(ticks, pc.multiply(pc.divide(ticks, step), step))
-    return bool(pc.any(pc.not_equal(rest, 0)).as_py())
+    # A plain number costs more here than the work itself: Arrow looks for NumPy each time.
+    step = pa.scalar(_PER_MILLI[array.type.unit], pa.int64())
+    whole = pc.multiply(pc.divide(ticks, step), step)
+    return bool(pc.any(pc.not_equal(ticks, whole)).as_py())
 
 
 def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -253,7 +254,7 @@ def _to_millis(array: pa.Array) -> pa.Array:
     unit = array.type.unit
     ticks = array.cast(pa.int64())
     if unit in _PER_MILLI:
-        step = _PER_MILLI[unit]
+        step = pa.scalar(_PER_MILLI[unit], pa.int64())
         millis = pc.divide(ticks, step)  # towards zero, so one too late before 1970
         late = pc.less(ticks, pc.multiply(millis, step)).cast(pa.int64())
         ticks = pc.subtract(millis, late)

@@ -7,7 +7,8 @@ verifier.
 """
 
 import struct
-from typing import Final
+from functools import lru_cache
+from typing import Final, NoReturn
 
 from odf.errors import IntegrityError
 from odf.limits import MAX_FLATBUFFER_DEPTH, MAX_FLATBUFFER_VISIT_FACTOR
@@ -16,6 +17,7 @@ from odf.metadata.declare import Scalar
 _U16: Final = struct.Struct("<H")
 _U32: Final = struct.Struct("<I")
 _I32: Final = struct.Struct("<i")
+_VTABLE_HEAD: Final = struct.Struct("<HH")
 _PAD: Final = tuple(b"\0" * n for n in range(8))
 _MIN_VISITS: Final = 64
 _MAX_SIZE: Final = (1 << 31) - 1
@@ -23,6 +25,12 @@ _MAX_SIZE: Final = (1 << 31) - 1
 
 class MalformedBufferError(IntegrityError):
     """Bytes that are not a FlatBuffer of the wanted type."""
+
+
+@lru_cache(maxsize=64)
+def _slots(count: int) -> struct.Struct:
+    """Return how so many entries of a vtable are packed."""
+    return struct.Struct(f"<{count}H")
 
 
 class BufferWriter:
@@ -145,13 +153,15 @@ class BufferReader:
     def visit(self, start: int, size: int, what: str) -> None:
         """Check that bytes are inside the buffer and take them from the budget."""
         if start < 0 or start + size > len(self.data):
-            raise MalformedBufferError(
-                f"{what} at byte {start} with {size} bytes reaches outside a buffer of "
-                f"{len(self.data)}"
-            )
+            self._outside(start, size, what)
         self._budget -= size
         if self._budget < 0:
             raise MalformedBufferError("tables refer to the same bytes over and over")
+
+    def _outside(self, start: int, size: int, what: str) -> NoReturn:
+        raise MalformedBufferError(
+            f"{what} at byte {start} with {size} bytes reaches outside a buffer of {len(self.data)}"
+        )
 
     def u32(self, at: int) -> int:
         """Read an unsigned 32-bit number."""
@@ -167,24 +177,30 @@ class BufferReader:
         """
         if depth > MAX_FLATBUFFER_DEPTH:
             raise MalformedBufferError(f"tables nested more than {MAX_FLATBUFFER_DEPTH} deep")
-        self.visit(at, 4, "a table")
-        vtable = at - int(_I32.unpack_from(self.data, at)[0])
-        self.visit(vtable, 4, "a vtable")
-        vtable_size, table_size = struct.unpack_from("<HH", self.data, vtable)
+        data, end = self.data, len(self.data)
+        if at < 0 or at + 4 > end:
+            self._outside(at, 4, "a table")
+        vtable = at - _I32.unpack_from(data, at)[0]
+        if vtable < 0 or vtable + 4 > end:
+            self._outside(vtable, 4, "a vtable")
+        vtable_size, table_size = _VTABLE_HEAD.unpack_from(data, vtable)
         if vtable_size < 4 or vtable_size % 2 or table_size < 4:  # noqa: PLR2004 - their headers
             raise MalformedBufferError(
                 f"a vtable at byte {vtable} of {vtable_size} bytes for a table of {table_size}"
             )
-        self.visit(vtable + 4, vtable_size - 4, "a vtable")
-        self.visit(at + 4, table_size - 4, "a table")
-        slots = struct.unpack_from(f"<{(vtable_size - 4) // 2}H", self.data, vtable + 4)
+        self.visit(vtable, vtable_size, "a vtable")
+        self.visit(at, table_size, "a table")
+        slots = _slots((vtable_size - 4) // 2).unpack_from(data, vtable + 4)
         return TableReader(self, at, table_size, slots, depth)
 
     def blob(self, at: int) -> bytes:
         """Read the vector of bytes at a position."""
-        length = self.u32(at)
-        self.visit(at + 4, length, "a vector")
-        return self.data[at + 4 : at + 4 + length]
+        data = self.data
+        if at < 0 or at + 4 > len(data):
+            self._outside(at, 4, "an offset")
+        length = _U32.unpack_from(data, at)[0]
+        self.visit(at, length + 4, "a vector")
+        return data[at + 4 : at + 4 + length]
 
     def text(self, at: int) -> str:
         """Read the string at a position."""
@@ -215,7 +231,7 @@ class TableReader:
         self._size = size
         self._slots = slots
 
-    def _inline(self, slot: int, size: int) -> int | None:
+    def place(self, slot: int, size: int) -> int | None:
         """Return where a field of `size` bytes is, if it is present."""
         if slot >= len(self._slots) or not self._slots[slot]:
             return None
@@ -228,24 +244,24 @@ class TableReader:
 
     def scalar(self, slot: int, kind: Scalar) -> int | None:
         """Read a number, `None` if absent."""
-        at = self._inline(slot, kind.size)
+        at = self.place(slot, kind.size)
         if at is None:
             return None
         return int(struct.unpack_from("<" + kind.code, self.buffer.data, at)[0])
 
     def byte(self, slot: int) -> int | None:
         """Read a boolean or a union's tag, `None` if absent."""
-        at = self._inline(slot, 1)
+        at = self.place(slot, 1)
         return None if at is None else self.buffer.data[at]
 
     def struct(self, slot: int, size: int) -> bytes | None:
         """Read the bytes of a struct, `None` if absent."""
-        at = self._inline(slot, size)
+        at = self.place(slot, size)
         return None if at is None else self.buffer.data[at : at + size]
 
     def offset(self, slot: int) -> int | None:
         """Return the position that a field refers to, `None` if absent."""
-        at = self._inline(slot, 4)
+        at = self.place(slot, 4)
         return None if at is None else at + int(_U32.unpack_from(self.buffer.data, at)[0])
 
     def table(self, slot: int) -> "TableReader | None":

@@ -24,6 +24,8 @@ from odf.metadata.model import (
     DisablePushSource,
     ExecuteTransform,
     ExecuteTransformInput,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
     MetadataBlock,
     Seed,
     SetAttachments,
@@ -129,6 +131,15 @@ class ChainState:
             ),
             system_time_column=_name(named.system_time_column, DEFAULT_VOCAB.system_time_column),
             event_time_column=_name(named.event_time_column, DEFAULT_VOCAB.event_time_column),
+        )
+
+    @property
+    def may_retract(self) -> bool:
+        """Whether rows of the dataset can be anything but appended; a derivative's possibly can."""
+        sources = [source for source in (self.polling_source, *self.push_sources) if source]
+        return self.transform is not None or any(
+            not isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
+            for source in sources
         )
 
     @property

@@ -6,9 +6,8 @@ version 3 aligns it to four bytes.
 """
 
 import datetime as dt
-import struct
-from collections.abc import Callable
-from typing import Any, Final, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from odf.errors import OdfError
 from odf.limits import MAX_BLOCK_SIZE, MAX_FLATBUFFER_DEPTH
@@ -16,7 +15,6 @@ from odf.metadata.buffers import (
     BufferReader,
     BufferWriter,
     MalformedBufferError,
-    TableReader,
     TableWriter,
 )
 from odf.metadata.declare import (
@@ -29,7 +27,6 @@ from odf.metadata.declare import (
     NameType,
     NumberType,
     Table,
-    TableType,
     TextType,
     TimestampType,
     UnionType,
@@ -38,6 +35,32 @@ from odf.metadata.declare import (
 from odf.metadata.model import Manifest, MetadataBlock, UnknownEvent
 from odf.metadata.multiformats import METADATA_BLOCK, Multihash
 from odf.metadata.timestamp import NANOS_PER_SECOND, Timestamp
+from odf.metadata.wire_reading import (
+    EPOCH_DAY,
+    NEWEST_KNOWN_ODF,
+    SECONDS_PER_DAY,
+    TIMESTAMP,
+    NotUnderstoodError,
+    decode_table,
+    field_readers,
+)
+
+__all__ = [
+    "LAYOUTS",
+    "NEWEST_KNOWN_ODF",
+    "BlockLink",
+    "Layout",
+    "MalformedBlockError",
+    "NotUnderstoodError",
+    "UnwritableError",
+    "block_hash",
+    "block_layout",
+    "decode_block",
+    "decode_link",
+    "decode_table",
+    "encode_block",
+    "encode_table",
+]
 
 Layout = Literal[2, 3]
 """`Manifest.version`: which alignment the timestamps have."""
@@ -45,22 +68,9 @@ Layout = Literal[2, 3]
 LAYOUTS: Final[tuple[Layout, ...]] = (2, 3)
 """The block layouts that are read and written."""
 
-NEWEST_KNOWN_ODF: Final = "0.39"
-"""The newest version of the specification whose events are modelled."""
-
-_T = TypeVar("_T")
-_V = TypeVar("_V")
-_TIMESTAMP: Final = struct.Struct("<iHxxII")
-_SECONDS_PER_DAY: Final = 86_400
-_EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
-
 
 class MalformedBlockError(MalformedBufferError):
     """Bytes that are not a metadata block."""
-
-
-class NotUnderstoodError(MalformedBufferError):
-    """A well-formed buffer with something that a later version of ODF could have added."""
 
 
 class UnwritableError(OdfError):
@@ -210,10 +220,10 @@ def _utf8(spec: Table, field: Field, value: str) -> bytes:
 
 def _pack_timestamp(value: Timestamp) -> bytes:
     seconds, nanos = divmod(value.epoch_ns, NANOS_PER_SECOND)
-    days, seconds = divmod(seconds, _SECONDS_PER_DAY)
-    day = dt.date.fromordinal(_EPOCH_DAY + days)
+    days, seconds = divmod(seconds, SECONDS_PER_DAY)
+    day = dt.date.fromordinal(EPOCH_DAY + days)
     ordinal = day.toordinal() - dt.date(day.year, 1, 1).toordinal() + 1
-    return _TIMESTAMP.pack(day.year, ordinal, seconds, nanos)
+    return TIMESTAMP.pack(day.year, ordinal, seconds, nanos)
 
 
 # -- Reading -----------------------------------------------------------------------------------
@@ -229,14 +239,43 @@ def decode_block(data: bytes) -> MetadataBlock:
     """
     try:
         table = BufferReader(_open_manifest(data).content, MAX_BLOCK_SIZE).root()
-        spec = table_of(MetadataBlock)
-        *header, event = spec.fields
-        values = [_read_field(spec, field, table) for field in header]
+        *header, event = field_readers(MetadataBlock)
+        values = [read(table) for read in header]
         try:
-            values.append(_read_field(spec, event, table))
+            values.append(event(table))
         except NotUnderstoodError as error:
-            values.append(UnknownEvent(table.byte(event.slot) or 0, error.message))
+            tag = table.byte(table_of(MetadataBlock).fields[-1].slot)
+            values.append(UnknownEvent(tag or 0, error.message))
         return MetadataBlock(*values)
+    except MalformedBlockError:
+        raise
+    except MalformedBufferError as error:
+        raise MalformedBlockError(f"not a metadata block: {error.message}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLink:
+    """Where a block is in its chain.
+
+    Attributes:
+        prev_block_hash: The block before it; None for the first one.
+        sequence_number: Its number.
+    """
+
+    prev_block_hash: Multihash | None
+    sequence_number: int
+
+
+def decode_link(data: bytes) -> BlockLink:
+    """Read of a block only what is needed to walk on, whatever its event is.
+
+    Raises:
+        MalformedBlockError: If the bytes are not a block as far as they are looked at.
+    """
+    try:
+        table = BufferReader(_open_manifest(data).content, MAX_BLOCK_SIZE).root()
+        _, previous, number, _ = field_readers(MetadataBlock)
+        return BlockLink(previous(table), number(table))
     except MalformedBlockError:
         raise
     except MalformedBufferError as error:
@@ -262,19 +301,6 @@ def block_hash(data: bytes) -> Multihash:
     return Multihash.sha3_256(data)
 
 
-def decode_table(cls: type[_T], data: bytes) -> _T:
-    """Read a plain finished buffer whose root is a table of the model.
-
-    Args:
-        cls: The table.
-        data: The whole buffer.
-
-    Raises:
-        MalformedBufferError: If the bytes are not one, or hold what this release does not know.
-    """
-    return _read_table(cls, BufferReader(data, MAX_BLOCK_SIZE).root())
-
-
 def _open_manifest(data: bytes) -> Manifest:
     """Read the envelope of a block."""
     manifest = decode_table(Manifest, data)
@@ -289,116 +315,3 @@ def _open_manifest(data: bytes) -> Manifest:
             f"{LAYOUTS[-1]}"
         )
     return manifest
-
-
-def _read_table(cls: type[_T], table: TableReader) -> _T:
-    spec = table_of(cls)
-    return cls(**{field.name: _read_field(spec, field, table) for field in spec.fields})
-
-
-def _read_field(spec: Table, field: Field, table: TableReader) -> Any:
-    value = _read_value(spec, field, table)
-    if value is None and not field.optional:
-        raise MalformedBufferError(f"{spec.name}.{field.key} is missing")
-    return value
-
-
-def _read_value(spec: Table, field: Field, table: TableReader) -> Any:
-    absent = None if field.optional else 0
-    match field.type:
-        case NumberType(scalar):
-            number = table.scalar(field.slot, scalar)
-            return absent if number is None else number
-        case EnumType(cls, scalar):
-            number = table.scalar(field.slot, scalar)
-            if number is None and field.optional:
-                return None
-            return _enum_member(spec, field, cls, number or 0)
-        case BoolType():
-            flag = table.byte(field.slot)
-            return (None if field.optional else False) if flag is None else bool(flag)
-        case TimestampType():
-            packed = table.struct(field.slot, _TIMESTAMP.size)
-            return None if packed is None else _unpack_timestamp(spec, field, packed)
-        case ListType(item):
-            items = table.vector(field.slot)
-            if items is None:
-                return None
-            return tuple(_read_item(spec, field, item, table, at) for at in items)
-        case UnionType() as kind:
-            return _read_union(spec, field, kind, table, field.slot)
-        case kind:
-            at = table.offset(field.slot)
-            return None if at is None else _read_item(spec, field, kind, table, at)
-
-
-def _read_item(spec: Table, field: Field, kind: AnyType, table: TableReader, at: int) -> Any:
-    match kind:
-        case TextType():
-            return table.buffer.text(at)
-        case NameType(name_cls):
-            return _parsed(spec, field, name_cls.parse, table.buffer.text(at))
-        case BytesType(None):
-            return table.buffer.blob(at)
-        case BytesType(value_cls) if value_cls is not None:
-            return _parsed(spec, field, value_cls.from_bytes, table.buffer.blob(at))
-        case TableType(cls):
-            return _read_table(cls, table.buffer.table(at, table.depth + 1))
-        case UnionType() as kind:
-            wrapper = table.buffer.table(at, table.depth + 1)
-            value = _read_union(spec, field, kind, wrapper, 0)
-            if value is None:
-                raise MalformedBufferError(f"{spec.name}.{field.key} has an empty element")
-            return value
-        case _:
-            raise MalformedBufferError(f"{spec.name}.{field.key} is a list of inline values")
-
-
-def _read_union(spec: Table, field: Field, kind: UnionType, table: TableReader, slot: int) -> Any:
-    tag = table.byte(slot)
-    if not tag:
-        return None
-    if tag > len(kind.members):
-        raise NotUnderstoodError(
-            f"{spec.name}.{field.key} has variant {tag} of {kind.name}, this release knows "
-            f"{len(kind.members)} (ODF {NEWEST_KNOWN_ODF}); a later ODF version has it"
-        )
-    child = table.table(slot + 1)
-    if child is None:
-        raise MalformedBufferError(f"{spec.name}.{field.key} has a variant without a value")
-    return _read_table(kind.members[tag - 1], child)
-
-
-def _enum_member(spec: Table, field: Field, cls: Callable[[int], Any], number: int) -> Any:
-    try:
-        return cls(number)
-    except ValueError:
-        raise NotUnderstoodError(
-            f"{spec.name}.{field.key} has the value {number}, which ODF {NEWEST_KNOWN_ODF} does "
-            "not have"
-        ) from None
-
-
-def _parsed(spec: Table, field: Field, parse: Callable[[_V], _T], value: _V) -> _T:
-    try:
-        return parse(value)
-    except OdfError as error:
-        raise NotUnderstoodError(f"{spec.name}.{field.key}: {error.message}") from error
-
-
-def _unpack_timestamp(spec: Table, field: Field, packed: bytes) -> Timestamp:
-    year, ordinal, seconds, nanos = _TIMESTAMP.unpack(packed)
-    try:
-        first = dt.date(year, 1, 1).toordinal()
-        last = dt.date(year, 12, 31).toordinal()
-    except (ValueError, OverflowError):
-        first = last = 0
-    day = first + ordinal - 1
-    if not (first <= day <= last and first and seconds < _SECONDS_PER_DAY) or (
-        nanos >= NANOS_PER_SECOND
-    ):
-        raise MalformedBufferError(
-            f"{spec.name}.{field.key} is not a time: year {year}, day {ordinal}, "
-            f"second {seconds}, nanosecond {nanos}"
-        )
-    return Timestamp(((day - _EPOCH_DAY) * _SECONDS_PER_DAY + seconds) * NANOS_PER_SECOND + nanos)

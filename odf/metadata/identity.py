@@ -26,6 +26,8 @@ _PATTERN_SUBDOMAIN: Final = "[a-zA-Z0-9%]+(?:-[a-zA-Z0-9%]+)*"
 _PATTERN: Final = re.compile(rf"{_PATTERN_SUBDOMAIN}(?:\.{_PATTERN_SUBDOMAIN})*", re.ASCII)
 _MULTIBASE: Final = re.compile("[a-zA-Z0-9+/=]+", re.ASCII)
 _URL: Final = re.compile(r"[a-zA-Z0-9]+(?:\+[a-zA-Z0-9]+)*://\S+", re.ASCII)
+_REFERENCE_NAME: Final = re.compile("[a-z0-9]+(?:[.-][a-z0-9]+)*", re.ASCII)
+_MAX_REFERENCE_NAME: Final = 100
 _DID_PREFIX: Final = "did:odf:"
 _KEY_SIZE: Final = 32
 
@@ -168,6 +170,41 @@ class RepoName(_Name):
         return "a repository"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ReferenceName:
+    """The name of a reference to a block of a chain: `head`, or a branch, tag or backup.
+
+    References become files (`refs/NAME`), so the grammar allows nothing that could leave the
+    folder, hide, or be one file on one file system and two on another: lower-case letters and
+    digits, joined by single dashes or dots.
+
+    Attributes:
+        text: The name, at most 100 characters.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if len(self.text) > _MAX_REFERENCE_NAME or not _REFERENCE_NAME.fullmatch(self.text):
+            raise IdentityError(
+                f"{self.text[:120]!r} is not a name of a reference: wanted lower-case letters and "
+                f"digits joined by single dashes or dots, at most {_MAX_REFERENCE_NAME} "
+                "characters, for example staged-2026.1"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a name; the whole text must be one.
+
+        Raises:
+            IdentityError: If it is not.
+        """
+        return cls(text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class DatasetAlias:
@@ -291,6 +328,9 @@ class RemoteUrl:
 DatasetRef = DatasetID | DatasetAlias
 """What names a dataset of this workspace."""
 
+DatasetRefRemote = DatasetID | RemoteAlias | RemoteID | RemoteUrl
+"""What names a dataset elsewhere; an identifier alone leaves open where."""
+
 DatasetRefAny = DatasetID | DatasetAlias | AmbiguousAlias | RemoteAlias | RemoteID | RemoteUrl
 """What names a dataset anywhere."""
 
@@ -340,6 +380,28 @@ def parse_dataset_ref_any(text: str, repos: Collection[str] | None = None) -> Da
     if alias.account.folded in {repo.lower() for repo in repos}:
         return RemoteAlias(RepoName(alias.account.text), alias.name)
     return alias
+
+
+def parse_dataset_ref_remote(text: str) -> DatasetRefRemote:
+    """Read a reference to a dataset elsewhere.
+
+    Args:
+        text: An identifier, one behind `repo/`, `repo/name`, `repo/account/name`, or a URL.
+
+    Raises:
+        IdentityError: If the text is none of them.
+    """
+    found = parse_dataset_ref_any(text)
+    match found:
+        case AmbiguousAlias(owner, name):
+            return RemoteAlias(RepoName(owner.text), name)
+        case DatasetAlias():
+            raise IdentityError(
+                f"{text!r} does not name a dataset elsewhere",
+                hint="write REPO/NAME, REPO/ACCOUNT/NAME, did:odf:… or a URL",
+            )
+        case _:
+            return found
 
 
 def _is_did(text: str) -> bool:

@@ -31,6 +31,8 @@ METADATA_BLOCK: Final = 0x400000
 
 _HASH_CODES: Final = frozenset({SHA2_256, SHA3_256, ARROW0_SHA3_256})
 _MAX_DIGEST: Final = 32
+_PLAIN_HEAD: Final = bytes((SHA3_256, _MAX_DIGEST))
+_PLAIN_SIZE: Final = len(_PLAIN_HEAD) + _MAX_DIGEST
 _MAX_VARINT_BYTES: Final = 9
 _VARINT_MORE: Final = 0x80
 
@@ -99,6 +101,8 @@ class Multihash:
         Raises:
             MultiformatError: If the code is unknown or the length is not that of the rest.
         """
+        if len(data) == _PLAIN_SIZE and data.startswith(_PLAIN_HEAD):
+            return cls(SHA3_256, bytes(data[2:]))  # names of blocks and objects: nearly all
         code, at = decode_varint(data)
         if code not in _HASH_CODES:
             raise MultiformatError(f"unknown hash function 0x{code:x} in a multihash")

@@ -29,11 +29,14 @@ class Scalar:
         text: As written; `None` for the null of JSON.
         plain: Whether it was written without quotes (numbers, `true`, `false`, bare words).
         mark: Where it is, if it came from a file.
+        typed: Whether it cannot be text, whatever is wanted: the numbers and booleans of JSON,
+            which has no bare words.
     """
 
     text: str | None
     plain: bool
     mark: Mark | None = None
+    typed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ def _from_json(value: Any, problems: Problems, depth: int) -> Node:
         case str():
             return Scalar(value, plain=False)
         case bool() | int() | float():
-            return Scalar(_number_text(value), plain=True)
+            return Scalar(_number_text(value), plain=True, typed=True)
         case list() | tuple():
             return Listing(tuple(_from_json(item, problems, depth + 1) for item in value))
         case dict():

@@ -177,7 +177,7 @@ class Reader:
         self, names: dict[str, _T], node: Node, path: str, union: str | None = None
     ) -> _T | Any:
         """Read one of several names, in any of the accepted spellings."""
-        if not isinstance(node, Scalar) or node.text is None:
+        if not isinstance(node, Scalar) or node.text is None or node.typed:
             self._wrong(node, path, f"one of {one_of(list(names))}")
             return BAD
         for name, value in names.items():
@@ -213,6 +213,9 @@ class Reader:
         if not isinstance(node, Scalar) or node.text is None:
             self._wrong(node, path, wanted)
             return BAD
+        if node.typed and not isinstance(kind, NumberType | BoolType):
+            self._wrong(node, path, wanted)
+            return BAD
         match kind:
             case NumberType(scalar):
                 return self._number(scalar, node, path)
@@ -241,7 +244,19 @@ class Reader:
     def _text(self, form: TextFormat | None, node: Scalar, path: str) -> Any:
         if form is not None and self._parsed(form.check, node, path) is BAD:
             return BAD
-        return node.text
+        return node.text if self._is_unicode(node.text or "", node, path) else BAD
+
+    def _is_unicode(self, text: str, node: Node, path: str) -> bool:
+        """Refuse halves of surrogate pairs, which escapes can write and UTF-8 cannot."""
+        if text.isascii():
+            return True
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            what = f"{_show(text)} has half a character (\\u{ord(text[error.start]):04x})"
+            self.problems.add(node.mark, path, what)
+            return False
+        return True
 
     def _number(self, scalar: WireScalar, node: Scalar, path: str) -> Any:
         text = node.text or ""
@@ -270,11 +285,12 @@ class Reader:
 
     def _extra(self, node: Node, path: str) -> Any:
         if isinstance(node, Scalar) and node.text is not None and not node.plain:
-            return ExtraAttributes(node.text)
+            return ExtraAttributes(node.text) if self._is_unicode(node.text, node, path) else BAD
         if not isinstance(node, Mapping):
             self._wrong(node, path, "a mapping of attributes")
             return BAD
-        return ExtraAttributes(canonical_json(self.plain(node, path)))
+        text = canonical_json(self.plain(node, path))
+        return ExtraAttributes(text) if self._is_unicode(text, node, path) else BAD
 
     def plain(self, node: Node, path: str) -> Any:
         """Read a value that the model says nothing about, as YAML 1.2 and JSON would."""

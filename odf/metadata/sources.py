@@ -130,7 +130,7 @@ class SqlQueryStep:
 
 @dataclass(frozen=True, slots=True)
 class TemporalTable:
-    """A stream that is read as a table that changes over time (Flink only)."""
+    """A stream whose rows are versions of what a key names: a table that changes over time."""
 
     name: Annotated[str, At(0)]
     primary_key: Annotated[tuple[str, ...], At(1)]

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 from odf.errors import IntegrityError, NotFoundError, OdfError
 from odf.limits import MAX_BLOCK_SIZE, MAX_CHAIN_BLOCKS
-from odf.metadata.flatbuffers import decode_block
+from odf.metadata.flatbuffers import BlockLink, decode_block, decode_link
+from odf.metadata.identity import ReferenceName
 from odf.metadata.model import MetadataBlock
-from odf.metadata.multiformats import SHA3_256, MultiformatError, Multihash
+from odf.metadata.multiformats import Multihash
 from odf.repo.errors import CorruptChainError, InvalidIntervalError
-from odf.repo.layout import HEAD, DatasetStores
+from odf.repo.layout import HEAD_REFERENCE, DatasetStores
+from odf.repo.references import References
 
 
 class ChainReader:
@@ -20,6 +22,7 @@ class ChainReader:
 
     def __init__(self, stores: DatasetStores) -> None:
         self._stores = stores
+        self._references = References(stores)
 
     @property
     def stores(self) -> DatasetStores:
@@ -37,23 +40,19 @@ class ChainReader:
         Raises:
             CorruptChainError: The reference does not hold a hash of a block.
         """
-        return self.reference(HEAD)
+        return self.reference(HEAD_REFERENCE)
 
-    def reference(self, name: str) -> Multihash | None:
+    def reference(self, name: ReferenceName) -> Multihash | None:
         """Return the block that a reference names; see `head`."""
-        text = self._stores.refs.get(name)
-        if text is None:
-            return None
-        try:
-            found = Multihash.parse(text)
-        except MultiformatError as error:
-            raise CorruptChainError(
-                f"{self.url}: refs/{name} holds {text[:80]!r}, wanted the hash of a block: "
-                f"{error.message}"
-            ) from error
-        if found.code != SHA3_256:
-            raise CorruptChainError(f"{self.url}: refs/{name} names {found}, not a SHA3-256 hash")
-        return found
+        return self._references.get(name)
+
+    def references(self) -> dict[ReferenceName, Multihash]:
+        """Return all references with the blocks that they name, `head` first.
+
+        Raises:
+            CorruptChainError: One of them cannot be read.
+        """
+        return self._references.all()
 
     def block_bytes(self, block_hash: Multihash) -> bytes:
         """Return a block as it was stored.
@@ -107,21 +106,36 @@ class ChainReader:
         self, head: Multihash | None = None, until: Multihash | None = None
     ) -> Iterator[tuple[Multihash, MetadataBlock, bytes]]:
         """Do as `blocks`, and give the bytes of each block as well."""
+        for block_hash, data in self.walk_bytes(head, until):
+            yield block_hash, decode(data, block_hash, self.url), data
+
+    def walk_bytes(
+        self, head: Multihash | None = None, until: Multihash | None = None
+    ) -> Iterator[tuple[Multihash, bytes]]:
+        """Do as `blocks`, without looking at what the blocks say beyond their place."""
         at = head or self.head()
-        above: MetadataBlock | None = None
+        above: BlockLink | None = None
         while at is not None and at != until:
             data = self._linked_bytes(at, above)
-            block = decode(data, at, self.url)
-            self._check_number(at, block, above)
-            yield at, block, data
-            at, above = block.prev_block_hash, block
+            link = _link(data, at, self.url)
+            self._check_number(at, link, above)
+            yield at, data
+            at, above = link.prev_block_hash, link
         if until is not None and at != until:
             raise InvalidIntervalError(
                 f"{self.url}: block {until} is not in the history of "
                 f"{head or 'the head'}: the history was rewritten"
             )
 
-    def _linked_bytes(self, at: Multihash, above: MetadataBlock | None) -> bytes:
+    def link(self, block_hash: Multihash) -> BlockLink:
+        """Return where a block, which something refers to, is in its chain.
+
+        Raises:
+            CorruptChainError: It is missing or damaged.
+        """
+        return _link(self._linked_bytes(block_hash, None), block_hash, self.url)
+
+    def _linked_bytes(self, at: Multihash, above: BlockLink | None) -> bytes:
         try:
             return self.block_bytes(at)
         except NotFoundError as error:
@@ -131,9 +145,7 @@ class ChainReader:
                 details={"block": str(at)},
             ) from error
 
-    def _check_number(
-        self, at: Multihash, block: MetadataBlock, above: MetadataBlock | None
-    ) -> None:
+    def _check_number(self, at: Multihash, block: BlockLink, above: BlockLink | None) -> None:
         number = block.sequence_number
         wanted = above.sequence_number - 1 if above else number
         if number != wanted or number > MAX_CHAIN_BLOCKS:
@@ -158,7 +170,18 @@ def decode(data: bytes, block_hash: Multihash, url: str) -> MetadataBlock:
     try:
         return decode_block(data)
     except OdfError as error:
-        raise CorruptChainError(
-            f"{url}: block {block_hash} cannot be read: {error.message}",
-            details={"block": str(block_hash)},
-        ) from error
+        raise _unreadable(error, block_hash, url) from error
+
+
+def _link(data: bytes, block_hash: Multihash, url: str) -> BlockLink:
+    try:
+        return decode_link(data)
+    except OdfError as error:
+        raise _unreadable(error, block_hash, url) from error
+
+
+def _unreadable(error: OdfError, block_hash: Multihash, url: str) -> CorruptChainError:
+    return CorruptChainError(
+        f"{url}: block {block_hash} cannot be read: {error.message}",
+        details={"block": str(block_hash)},
+    )

@@ -1,10 +1,11 @@
-"""Slices of a local dataset as files that an engine can read."""
+"""Slices and checkpoints of a local dataset as files that an engine can read."""
 
 from pathlib import Path
 
 from odf.errors import IntegrityError
-from odf.metadata.model import AddData, DataSlice, ExecuteTransform
+from odf.metadata.model import AddData, Checkpoint, DataSlice, ExecuteTransform
 from odf.repo.dataset import Dataset
+from odf.repo.dropped import is_dropped, rebuilt_slice
 from odf.repo.objects import ObjectRef, problem_with
 
 
@@ -15,11 +16,28 @@ def slice_path(dataset: Dataset, data: DataSlice) -> Path:
     rows, so none is ever handed on unseen.
 
     Raises:
+        DataDroppedError: If the slice was dropped and has not been rebuilt.
         IntegrityError: If the file is missing, or is not what the chain says.
     """
-    ref = ObjectRef("data", data.physical_hash, data.size)
-    path = dataset.stores.data.local_path(str(data.physical_hash))
-    problem = "missing" if path is None else problem_with(dataset.stores.data, ref)
+    if is_dropped(dataset, data):
+        return rebuilt_slice(dataset, data)
+    return object_path(dataset, ObjectRef("data", data.physical_hash, data.size))
+
+
+def checkpoint_path(dataset: Dataset, checkpoint: Checkpoint) -> Path:
+    """Return the file of a checkpoint, after hashing it; see `slice_path`.
+
+    Raises:
+        IntegrityError: If the file is missing, or is not what the chain says.
+    """
+    return object_path(dataset, ObjectRef("checkpoint", checkpoint.physical_hash, checkpoint.size))
+
+
+def object_path(dataset: Dataset, ref: ObjectRef) -> Path:
+    """Return the file of an object that is known by its hash and size; see `slice_path`."""
+    store = dataset.stores.objects(ref.kind)
+    path = store.local_path(str(ref.hash))
+    problem = "missing" if path is None else problem_with(store, ref)
     if path is None or problem is not None:
         raise IntegrityError(
             f"{dataset.url}: {ref.path}, which the chain refers to, is "

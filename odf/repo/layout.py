@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from odf.metadata.identity import ReferenceName
 from odf.store.base import ObjectStore, ReferenceStore
 from odf.store.http import HttpClient, HttpObjectStore, HttpReferenceStore, with_slash
 from odf.store.local import LocalObjectStore, LocalReferenceStore
@@ -13,8 +14,14 @@ from odf.store.memory import MemoryObjectStore, MemoryReferenceStore
 HEAD: Final = "head"
 """The reference that says which block is the newest."""
 
+HEAD_REFERENCE: Final = ReferenceName(HEAD)
+"""The same as a name among others."""
+
 CACHE_KEY: Final = "chain-state"
-"""The cached chain state, in the folder of what is not part of the protocol."""
+"""The cached chain state, in the folder of what is not part of the protocol.
+
+That of another reference than `head` has the reference's name behind it.
+"""
 
 ObjectKind = Literal["data", "checkpoint"]
 """What an object that a block names is: a slice file, or the state of an engine."""

@@ -6,6 +6,7 @@ accidents, not forgeries, so the file is read only where one's own process wrote
 what checks a dataset.
 """
 
+import contextlib
 import hashlib
 import json
 from typing import Final
@@ -14,18 +15,19 @@ from odf import __version__
 from odf.errors import OdfError
 from odf.limits import MAX_CHAIN_STATE_SIZE
 from odf.metadata.chain import ChainState
+from odf.metadata.identity import ReferenceName
 from odf.metadata.json import from_json, to_json
 from odf.metadata.multiformats import Multihash
-from odf.repo.layout import CACHE_KEY
+from odf.repo.layout import CACHE_KEY, HEAD_REFERENCE
 from odf.store.base import ObjectStore
 
 _FORMAT: Final = 1
 
 
-def load_state(store: ObjectStore) -> ChainState | None:
-    """Return the remembered state, of whatever head it was; None if there is none to be used."""
+def load_state(store: ObjectStore, reference: ReferenceName = HEAD_REFERENCE) -> ChainState | None:
+    """Return the remembered state of a reference, wherever that was; None if none can be used."""
     try:
-        data = store.get(CACHE_KEY, MAX_CHAIN_STATE_SIZE)
+        data = store.get(_key(reference), MAX_CHAIN_STATE_SIZE)
     except OdfError:
         return None
     checksum, _, body = data.partition(b"\n")
@@ -41,8 +43,13 @@ def load_state(store: ObjectStore) -> ChainState | None:
         return None
 
 
-def save_state(store: ObjectStore, state: ChainState) -> None:
-    """Remember a state. That it could not be written is no failure: it can be made again."""
+def save_state(
+    store: ObjectStore, state: ChainState, reference: ReferenceName = HEAD_REFERENCE
+) -> None:
+    """Remember the state of a reference.
+
+    That it could not be written is no failure: it can be made again.
+    """
     content = {
         "format": _FORMAT,
         "release": __version__,
@@ -51,9 +58,19 @@ def save_state(store: ObjectStore, state: ChainState) -> None:
     }
     body = json.dumps(content, separators=(",", ":")).encode()
     try:
-        store.put(CACHE_KEY, _checksum(body) + b"\n" + body)
+        store.put(_key(reference), _checksum(body) + b"\n" + body)
     except OdfError:
         return
+
+
+def forget_state(store: ObjectStore, reference: ReferenceName) -> None:
+    """Drop the state of a reference that is gone; a leftover would do no harm."""
+    with contextlib.suppress(OdfError):
+        store.delete(_key(reference))
+
+
+def _key(reference: ReferenceName) -> str:
+    return CACHE_KEY if reference == HEAD_REFERENCE else f"{CACHE_KEY}-{reference}"
 
 
 def _checksum(body: bytes) -> bytes:

@@ -5,7 +5,6 @@ the objects that are missing (hashed on the way), write the blocks as they came,
 interruption leaves objects that nothing refers to yet; the next run finds them and goes on.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from odf.repo.dataset import Dataset
 from odf.repo.errors import CorruptChainError, DivergedError
 from odf.repo.layout import DatasetStores
 from odf.repo.objects import ObjectRef, checked, objects_of, problem_with
+from odf.repo.spool import BlockSpool
 
-_SPOOL_IN_MEMORY: Final = 32 * 1024 * 1024
 _SKEW_NS: Final = MAX_CLOCK_SKEW_SECONDS * 1_000_000_000
 
 
@@ -144,7 +143,7 @@ def sync(
         LockedError: Another process writes to the target.
         AuthError, TransportError: The source could not be read.
     """
-    with target.lock(lock_timeout), closing(_Spool()) as spool:
+    with target.lock(lock_timeout), closing(BlockSpool()) as spool:
         remote = _RemoteChain(source, target)
         old_head, new_head = target.head(), remote.head()
         if new_head is None:
@@ -182,33 +181,10 @@ class _RemoteChain(ChainReader):
         return super().block_bytes(block_hash)
 
 
-class _Spool:
-    """The bytes of blocks between their arrival, newest first, and their use, oldest first."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_SPOOL_IN_MEMORY)  # noqa: SIM115 - closed by close()
-        self._index: list[tuple[Multihash, int, int]] = []
-
-    def add(self, block_hash: Multihash, data: bytes) -> None:
-        """Take the next older block."""
-        self._index.append((block_hash, self._file.tell(), len(data)))
-        self._file.write(data)
-
-    def oldest_first(self) -> Iterator[tuple[Multihash, bytes]]:
-        """Return all blocks."""
-        for block_hash, start, length in reversed(self._index):
-            self._file.seek(start)
-            yield block_hash, self._file.read(length)
-
-    def close(self) -> None:
-        """Give up the space."""
-        self._file.close()
-
-
 def _compare(
     theirs: Iterator[tuple[Multihash, MetadataBlock, bytes]],
     ours: Iterator[tuple[Multihash, MetadataBlock]],
-    spool: _Spool,
+    spool: BlockSpool,
 ) -> _Comparison:
     """Walk both chains down to the newest block that they share, and keep what is new.
 
@@ -241,7 +217,7 @@ def _base_state(
 
 
 def _check(
-    spool: _Spool, state: ChainState, url: str, now: Timestamp
+    spool: BlockSpool, state: ChainState, url: str, now: Timestamp
 ) -> tuple[ChainState, list[_NewObject]]:
     """Check the new blocks against the rules; return the state after them and their objects."""
     objects: dict[tuple[str, Multihash], _NewObject] = {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from odf.errors import BadInputError
+from odf.errors import BadInputError, ConflictError
 
 CHUNK_SIZE: Final = 256 * 1024
 """Bytes moved at a time: large enough for the disk, small beside everything else in memory."""
@@ -43,6 +43,25 @@ def check_key(key: str) -> str:
             reason="invalid_key",
         )
     return key
+
+
+def check_expected(where: str, current: str | None, expected: str | None) -> None:
+    """Make sure that a reference says what somebody who wants to change it believes.
+
+    Args:
+        where: The reference, for the message.
+        current: What it says; None if there is none.
+        expected: What it must say; None if there must be none.
+
+    Raises:
+        ConflictError: It says something else.
+    """
+    if current != expected:
+        raise ConflictError(
+            f"{where}: changed by somebody else: wanted {expected or 'no reference'}, "
+            f"got {current or 'no reference'}",
+            hint="try again",
+        )
 
 
 class ObjectStore(Protocol):
@@ -137,6 +156,18 @@ class ReferenceStore(Protocol):
 
         Raises:
             ConflictError: It says something else.
+        """
+        ...
+
+    def delete(self, name: str, expected: str) -> None:
+        """Remove a reference, if it still says what the caller believes.
+
+        Args:
+            name: The reference.
+            expected: What it must say before.
+
+        Raises:
+            ConflictError: It says something else, or is not there.
         """
         ...
 

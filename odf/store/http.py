@@ -419,6 +419,11 @@ class HttpReferenceStore:
         del expected
         self._objects.put(name, value.encode())
 
+    def delete(self, name: str, expected: str) -> None:
+        """Refuse: plain HTTP is read only."""
+        del expected
+        self._objects.delete(name)
+
     def names(self) -> tuple[str, ...]:
         """See `ReferenceStore.names`."""
         return ("head",) if self.get("head") is not None else ()

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from odf.errors import ConflictError, IntegrityError, NotFoundError
+from odf.errors import IntegrityError, NotFoundError
 from odf.limits import MAX_REF_SIZE
-from odf.store.base import CHUNK_SIZE, check_key
+from odf.store.base import CHUNK_SIZE, check_expected, check_key
 from odf.store.files import (
     make_folder,
     move_file,
@@ -23,14 +23,33 @@ from odf.store.files import (
 
 def _open_plain(path: Path) -> BinaryIO:
     """Open a regular file; links, pipes and devices in a stranger's folder are refused."""
+    return os.fdopen(_descriptor(path), "rb")
+
+
+def _descriptor(path: Path) -> int:
     with os_errors("read", path):
         # Without O_NONBLOCK the open itself would wait for ever on a pipe.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.fdopen(os.open(path, flags), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+        descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise IntegrityError(f"{path}: not a plain file")
-    return file
+    return descriptor
+
+
+def _read_small(path: Path, most: int) -> bytes:
+    """Read a file up to so many bytes, without the buffer that larger files are read through.
+
+    Chains are made of small files: their walk spends its time here.
+    """
+    descriptor = _descriptor(path)
+    try:
+        data = os.read(descriptor, min(most, CHUNK_SIZE))
+        while len(data) < most and (more := os.read(descriptor, min(most - len(data), CHUNK_SIZE))):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 def _too_long(path: Path, max_size: int) -> IntegrityError:
@@ -72,8 +91,8 @@ class LocalObjectStore:
     def get(self, key: str, max_size: int) -> bytes:
         """See `ObjectStore.get`."""
         path = self._path(key)
-        with _open_plain(path) as file, os_errors("read", path):
-            data = file.read(max_size + 1)
+        with os_errors("read", path):
+            data = _read_small(path, max_size + 1)
         if len(data) > max_size:
             raise _too_long(path, max_size)
         return data
@@ -181,14 +200,18 @@ class LocalReferenceStore:
         with os_errors("write", path):
             make_folder(self._folder)
             with _locked_folder(self._folder):
-                current = self.get(name)
-                if current != expected:
-                    raise ConflictError(
-                        f"{path}: changed by somebody else: wanted {expected or 'no reference'}, "
-                        f"got {current or 'no reference'}",
-                        hint="try again",
-                    )
+                check_expected(str(path), self.get(name), expected)
                 write_file(path, value.encode())
+
+    def delete(self, name: str, expected: str) -> None:
+        """See `ReferenceStore.delete`."""
+        path = self._folder / check_key(name)
+        if not self._folder.is_dir():
+            check_expected(str(path), None, expected)
+        with os_errors("remove", path), _locked_folder(self._folder):
+            check_expected(str(path), self.get(name), expected)
+            path.unlink()
+            sync_folder(self._folder)
 
     def names(self) -> tuple[str, ...]:
         """See `ReferenceStore.names`."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from odf.errors import ConflictError, IntegrityError, NotFoundError
-from odf.store.base import CHUNK_SIZE, check_key
+from odf.errors import IntegrityError, NotFoundError
+from odf.store.base import CHUNK_SIZE, check_expected, check_key
 
 
 class MemoryObjectStore:
@@ -117,14 +117,15 @@ class MemoryReferenceStore:
         """See `ReferenceStore.set`."""
         check_key(name)
         with self._mutex:
-            current = self._values.get(name)
-            if current != expected:
-                raise ConflictError(
-                    f"{self._name}/{name}: changed by somebody else: wanted "
-                    f"{expected or 'no reference'}, got {current or 'no reference'}",
-                    hint="try again",
-                )
+            check_expected(f"{self._name}/{name}", self._values.get(name), expected)
             self._values[name] = value
+
+    def delete(self, name: str, expected: str) -> None:
+        """See `ReferenceStore.delete`."""
+        check_key(name)
+        with self._mutex:
+            check_expected(f"{self._name}/{name}", self._values.get(name), expected)
+            del self._values[name]
 
     def names(self) -> tuple[str, ...]:
         """See `ReferenceStore.names`."""

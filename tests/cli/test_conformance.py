@@ -441,3 +441,144 @@ def test_the_documentation_has_examples_that_work(answers, kind):
     if case is not None:
         (found,) = answers(kind, case)
         assert found["ok"], found
+
+
+# -- Found by hostile probing ------------------------------------------------------------------
+
+KEY = "ed01" + "00" * 31 + "01"
+DID = f"did:odf:f{KEY}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DID, {"variant": "ID", "repo": None, "id": DID}),
+        (f"repo/{DID}", {"variant": "ID", "repo": "repo", "id": DID}),
+        ("r/a", {"variant": "Alias", "repo": "r", "account": None, "name": "a"}),
+        ("r/o/a", {"variant": "Alias", "repo": "r", "account": "o", "name": "a"}),
+        ("odf+https://h/p", {"variant": "Url", "url": "odf+https://h/p"}),
+    ],
+)
+def test_references_to_elsewhere(result, text, expected):
+    assert result("ref", target="DatasetRefRemote", text=text) == expected
+
+
+def test_a_bare_name_is_not_elsewhere(error):
+    assert "elsewhere" in error("ref", target="DatasetRefRemote", text="a")
+
+
+@pytest.mark.parametrize("layout", [2.0, True, "2", None, 1, 4])
+def test_layouts_that_do_not_exist(error, layout):
+    block = {
+        "systemTime": "2020-01-01T00:00:00Z",
+        "sequenceNumber": 0,
+        "event": {"kind": "SetInfo"},
+    }
+    assert "wanted 2 or 3" in error("block-encode", block=block, layout=layout)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "SetInfo", "description": 1},
+        {"kind": "SetInfo", "keywords": [True]},
+        {"kind": "AddData", "newWatermark": 2020},
+        {"kind": "DisablePushSource", "sourceName": 1.5},
+        {"kind": 8},
+        {"kind": "AddData", "prevOffset": "1"},
+        {"kind": "AddData", "prevCheckpoint": 1},
+    ],
+)
+def test_json_is_as_typed_as_it_looks(error, event):
+    block = {"systemTime": "2020-01-01T00:00:00Z", "sequenceNumber": 0, "event": event}
+    assert "wanted" in error("block-encode", block=block)
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [
+        ("ddl", {"ddl": ['"\ud800" INT']}),
+        ("digest", {"data": {"schema": [{"name": "\udfff", "type": "int8"}], "batches": []}}),
+        ("ref", {"target": "DatasetRefAny", "text": "http://\ud800"}),
+        ("yaml", {"type": "ReadStep", "yaml": "\ud800"}),
+    ],
+)
+def test_half_a_surrogate_pair_is_no_text(error, kind, case):
+    assert "half a surrogate pair" in error(kind, **case)
+
+
+def test_a_whole_surrogate_pair_is_a_character(result):
+    assert result("ddl", ddl=['"\U0001f642" INT'])["columns"][0]["name"] == "\U0001f642"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("int64", 1.5),
+        ("int64", 1.0),
+        ("int8", True),
+        ("float64", False),
+        ({"decimal128": [5, 2]}, True),
+        ({"list": "int8"}, [1.5]),
+        ("date32", 1.5),
+        ({"dictionary": "int32"}, 1.5),
+    ],
+)
+def test_no_value_becomes_another_one(error, dtype, value):
+    data = {"schema": [{"name": "c", "type": dtype}], "batches": [[[value]]]}
+    assert "a value is no" in error("digest", data=data)
+
+
+def digest_of(result, dtype, *batches):
+    data = {"schema": [{"name": "c", "type": dtype}], "batches": [[values] for values in batches]}
+    return result("digest", data=data)["text"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "same", "values"),
+    [
+        ("string", ["large_string", "string_view", {"dictionary": "string"}], ["a", None, ""]),
+        ("binary", ["large_binary", "binary_view"], ["00ff", None, ""]),
+        ({"fixed_binary": 2}, ["binary"], ["00ff", None]),
+        ("int32", [{"dictionary": "int32"}], [1, 1, None]),
+        (
+            {"list": "string"},
+            [{"list": "string_view"}, {"list": {"dictionary": "string"}}],
+            [["a"]],
+        ),
+        (
+            {"list": "int8"},
+            [{"large_list": "int8"}, {"fixed_list": "int8", "size": 2}],
+            [[1, None]],
+        ),
+        ({"timestamp": "ms"}, [{"timestamp": "ms", "tz": ""}], [0, None]),
+        (
+            {"struct": [{"name": "a", "type": {"dictionary": "string"}}]},
+            [{"struct": [{"name": "a", "type": "string", "nullable": False}]}],
+            [{"a": "x"}, None],
+        ),
+    ],
+)
+def test_forms_of_a_type_hash_alike(result, dtype, same, values):
+    wanted = digest_of(result, dtype, values)
+    assert digest_of(result, dtype, *([value] for value in values)) == wanted
+    assert [digest_of(result, other, values) for other in same] == [wanted] * len(same)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("float64", [0.0]), ("float64", [-0.0])),
+        (({"timestamp": "ms", "tz": "UTC"}, [0]), ({"timestamp": "ms", "tz": "+00:00"}, [0])),
+        (({"timestamp": "ms", "tz": "UTC"}, [0]), ({"timestamp": "ms"}, [0])),
+        (({"decimal128": [5, 2]}, ["1.5"]), ({"decimal64": [5, 2]}, ["1.5"])),
+        (({"decimal128": [5, 2]}, ["1.5"]), ({"decimal128": [6, 2]}, ["1.5"])),
+        (({"time": "us"}, [1]), ({"time": "ns"}, [1])),
+        (("string", [""]), ("string", [None])),
+        (({"list": "int8"}, [[]]), ({"list": "int8"}, [None])),
+        (("date32", [0]), ("date64", [0])),
+        (("int32", [1]), ("uint32", [1])),
+    ],
+)
+def test_what_differs_hashes_apart(result, first, second):
+    assert digest_of(result, *first) != digest_of(result, *second)

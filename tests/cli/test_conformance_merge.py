@@ -83,10 +83,7 @@ def test_cases(run, vectors):
     for case in cases:
         answer = found[case["id"]]
         if "expected" in expected[case["id"]]:
-            waits = case.get("since") == "ODF 0.37" and not answer["ok"]
-            assert waits or answer.get("result") == {"rows": expected[case["id"]]["expected"]}, (
-                answer
-            )
+            assert answer.get("result") == {"rows": expected[case["id"]]["expected"]}, answer
         else:
             assert "foo" in answer["error"]
     for name in BROKEN:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odf.data import digest as digest_module
+from odf.data import row_bytes as row_bytes_module
 from odf.data.digest import (
     RecordDigest,
     UnsupportedTypeError,
@@ -216,12 +217,44 @@ def test_slices_of_texts(dtype, rows, cut, short):
     kept = values[start : start + count]
     with pytest.MonkeyPatch.context() as patch:
         if not short:
-            patch.setattr(digest_module, "_SMALL_BYTES", 0)
+            patch.setattr(row_bytes_module, "_SMALL_BYTES", 0)
         got = array_digest(pa.array(values, dtype).slice(start, count))
     hasher = hashlib.sha3_256(type_header(dtype))
     for value in kept:
         raw = value.encode() if isinstance(value, str) else value
         hasher.update(b"\0" if raw is None else len(raw).to_bytes(8, "little") + raw)
+    assert got == hasher.digest()
+
+
+NUMBERS = [
+    *(pa.int8(), pa.int16(), pa.uint32(), pa.int64(), pa.float16(), pa.float32(), pa.float64()),
+    *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.timestamp("ms", "UTC")),
+    *(pa.decimal32(3, 1), pa.decimal64(9, 2), pa.decimal128(20, 2), pa.decimal256(40, 3)),
+]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+@given(
+    rows=st.lists(
+        st.one_of(st.none(), st.binary(min_size=32, max_size=32)), min_size=1, max_size=40
+    ),
+    cut=st.tuples(st.integers(0, 40), st.integers(0, 40)),
+    piece=st.sampled_from([1, 100, 1 << 20]),
+)
+def test_slices_of_numbers(dtype, rows, cut, piece):
+    """Any bits, any nulls, cut anywhere, also where a byte of the bitmap is not."""
+    width = dtype.byte_width
+    values = [None if row is None else row[:width] for row in rows]
+    raw = pa.py_buffer(b"".join(value or bytes(width) for value in values))
+    bits = pa.array([value is not None for value in values]).buffers()[1]
+    array = pa.Array.from_buffers(dtype, len(values), [bits, raw])
+    start, count = cut
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_bytes_module, "PIECE_BYTES", piece)
+        got = array_digest(array.slice(start, count))
+    hasher = hashlib.sha3_256(type_header(dtype))
+    for value in values[start : start + count]:
+        hasher.update(b"\0" if value is None else value)
     assert got == hasher.digest()
 
 

@@ -81,6 +81,11 @@ def test_words_that_sql_reserves_are_names(vectors):
         ("TIMESTAMP(4)", "timestamp[us, tz=UTC]"),
         ("TIMESTAMP(6) WITH TIME ZONE", "timestamp[us, tz=UTC]"),
         ("TIMESTAMP WITHOUT TIME ZONE", "timestamp[ns, tz=UTC]"),
+        ("TIMESTAMP_LTZ(3)", "timestamp[ms, tz=UTC]"),
+        ("TIMESTAMP_NTZ", "timestamp[ns, tz=UTC]"),
+        ("INT(11)", "int32"),
+        ("INT[]", "list<item: int32>"),
+        ("STRING[][]", "list<item: list<item: string>>"),
         ("UUID", "uuid"),
         ("ARRAY<STRING>", "list<item: string>"),
         ("array < array<int not null> >", "list<item: list<item: int32 not null>>"),
@@ -94,8 +99,10 @@ def test_types(text, arrow):
 
 
 def test_zones_only_where_asked_for_without_force():
-    plain, asked = parse_ddl(["a TIMESTAMP, b TIMESTAMPTZ(3)"], force_utc=False)
-    assert to_arrow(plain.type) == pa.timestamp("ns")
+    plain, asked, neither = parse_ddl(
+        ["a TIMESTAMP, b TIMESTAMPTZ(3), c TIMESTAMP_NTZ"], force_utc=False
+    )
+    assert to_arrow(plain.type) == to_arrow(neither.type) == pa.timestamp("ns")
     assert to_arrow(asked.type) == pa.timestamp("ms", "UTC")
 
 
@@ -133,7 +140,11 @@ def test_names_keep_their_case_and_alphabet():
         (["a DECIMAL(3, 4)"], (1, 3), "out of range"),
         (["a DECIMAL(x)"], (1, 11), "wanted a number"),
         (["a DECIMAL(3"], (1, 12), "wanted ')'"),
-        (["a INT(3)"], (1, 3), "takes no parameters"),
+        (["a DATE(3)"], (1, 3), "takes no parameters"),
+        (["a INT(3, 4)"], (1, 3), "takes no parameters"),
+        (["a INT["], (1, 7), "wanted ']'"),
+        (["a INT[3]"], (1, 7), "wanted ']' after [, got '3'"),
+        (["a " + "INT" + "[]" * 500], None, "nested deeper"),
         (["a TIMESTAMP(10)"], (1, 3), "at most 9 fraction digits"),
         (["a TIME(9)"], (1, 3), "at most 6 fraction digits"),
         (["a ARRAY"], (1, 8), "wanted '<' after ARRAY"),
@@ -215,7 +226,7 @@ def test_what_is_described_is_read_back(column):
 
 
 @settings(deadline=None)
-@given(st.text(alphabet='ab "`<>(),:0129_INTARRYSUCDEML\n', max_size=40))
+@given(st.text(alphabet='ab "`<>()[],:0129_INTARRYSUCDEML\n', max_size=40))
 def test_any_text_is_columns_or_an_error(text):
     try:
         columns = parse_ddl([text])

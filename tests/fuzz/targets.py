@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.fuzz import ethereum
+
 VECTORS: Final = Path(__file__).resolve().parents[3] / "shared" / "vectors"
 
 
@@ -266,5 +268,16 @@ TARGETS: Final = {
         ddl_seeds,
         (b"ARRAY<", b"STRUCT<", b"NOT NULL", b"TIMESTAMP(", b"DECIMAL(", b'"', b"`", b"WITH"),
     ),
+    "ethereum-filter": Target(
+        ethereum.run_filter,
+        ethereum.filter_seeds,
+        (b" and ", b" or ", b"X'", b"not ", b"between ", b"in (", b"block_number", b"topic1 = "),
+    ),
+    "ethereum-signature": Target(
+        ethereum.run_signature,
+        ethereum.signature_seeds,
+        (b"tuple", b"[]", b"[2]", b"indexed ", b"uint8", b"(", b"),", b" anonymous"),
+    ),
+    "ethereum-log": Target(ethereum.run_log, ethereum.log_seeds, (bytes(31) + b" ", bytes(32))),
 }
 """All targets by name."""

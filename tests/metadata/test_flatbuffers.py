@@ -11,11 +11,13 @@ from odf.errors import OdfError
 from odf.limits import MAX_BLOCK_SIZE
 from odf.metadata.buffers import BufferReader, BufferWriter, MalformedBufferError
 from odf.metadata.flatbuffers import (
+    LAYOUTS,
     MalformedBlockError,
     UnwritableError,
     block_hash,
     block_layout,
     decode_block,
+    decode_link,
     decode_table,
     encode_block,
     encode_table,
@@ -37,6 +39,7 @@ from odf.metadata.model import (
     TransformSql,
     UnknownEvent,
 )
+from odf.metadata.multiformats import Multihash
 from odf.metadata.timestamp import Timestamp
 from tests.metadata.model_strategies import EVENT_TYPES, blocks, tables
 
@@ -266,3 +269,30 @@ def test_equal_vtables_are_written_once():
 
     # Another table: itself (12), its name (8), an empty key (4), its place in the list (4).
     assert size(4) - size(2) == 2 * (12 + 8 + 4 + 4)
+
+
+@slow
+@given(blocks(), st.sampled_from(LAYOUTS))
+def test_the_place_of_a_block_is_read_alone(block, layout):
+    link = decode_link(encode_block(block, layout))
+    assert (link.prev_block_hash, link.sequence_number) == (
+        block.prev_block_hash,
+        block.sequence_number,
+    )
+
+
+def test_the_place_of_a_block_with_an_event_that_is_not_known():
+    data = encode_block(MetadataBlock(Timestamp(0), Multihash.sha3_256(b"x"), 7, SetInfo("x")))
+    for place in range(len(data)):
+        changed = bytes([*data[:place], 200, *data[place + 1 :]])
+        with contextlib.suppress(OdfError):
+            if isinstance(decode_block(changed).event, UnknownEvent):
+                assert decode_link(changed) == decode_link(data)
+                return
+    raise AssertionError("no byte is the tag")
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 64, b"\xff" * 64])
+def test_the_place_of_what_is_no_block(data):
+    with pytest.raises(MalformedBlockError, match=r"not a metadata block|manifest of kind"):
+        decode_link(data)

@@ -15,6 +15,7 @@ from odf.metadata.identity import (
     DatasetName,
     DatasetPattern,
     IdentityError,
+    ReferenceName,
     RemoteAlias,
     RemoteID,
     RemoteUrl,
@@ -23,6 +24,7 @@ from odf.metadata.identity import (
     parse_dataset_ref,
     parse_dataset_ref_any,
 )
+from odf.store.base import check_key
 from tests.metadata.model_strategies import aliases, ids
 
 PARSERS = {
@@ -160,3 +162,42 @@ def test_wildcards_match_as_a_regular_expression_would(text, pattern):
     expected = re.fullmatch(pattern.replace("%", ".*"), text) is not None
     alias = DatasetAlias(DatasetName(text))
     assert DatasetPattern.parse(pattern).matches(alias) == expected
+
+
+@pytest.mark.parametrize("text", ["head", "backup-12", "v1.0", "staged-2026-01.a", "7", "x" * 100])
+def test_names_of_references(text):
+    assert str(ReferenceName.parse(text)) == text
+    check_key(text)  # every name is a safe file name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ".",
+        "..",
+        ".hidden",
+        "a..b",
+        "a.",
+        "-a",
+        "a--b",
+        "a_b",
+        "Head",
+        "a/b",
+        "a\\b",
+        "a b",
+        "a\n",
+        "ä",
+        "\0",
+        "x" * 101,
+    ],
+)
+def test_what_no_reference_can_be_called(text):
+    with pytest.raises(IdentityError, match="is not a name of a reference"):
+        ReferenceName.parse(text)
+
+
+@given(st.text(max_size=20))
+def test_names_of_references_are_safe_file_names(text):
+    with contextlib.suppress(IdentityError):
+        assert check_key(str(ReferenceName(text))) == text.lower()

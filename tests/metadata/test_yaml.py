@@ -371,3 +371,33 @@ def test_canonical_text_of_awkward_values():
         "kind: SetInfo\ndescription: |\n  two\n  lines\nkeywords:\n- 'true'\n- '12'\n- '1e5'\n"
         "- 'null'\n- ''\n- ' x '\n- 'a: b'\n- '#'\n- é😀\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('kind: SetInfo\ndescription: "a\\ud800b"\n', "2:14: description"),
+        ('kind: SetInfo\nkeywords: ["\\udfff"]\n', "2:12: keywords[0]"),
+        ('kind: AddData\nextra: {attributes: {a: "\\ud800"}}\n', "2:8: extra"),
+    ],
+)
+def test_half_a_character_is_no_text(text, path):
+    """An escape can write it, UTF-8 cannot: it would fail only when the block is written."""
+    with pytest.raises(ManifestError, match="half a character") as caught:
+        load_yaml(MetadataEvent, text, "m.yaml")
+    assert path in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "SetInfo", "description": 1},
+        {"kind": "SetInfo", "keywords": [False]},
+        {"kind": "AddData", "newWatermark": 1},
+        {"kind": "AddData", "prevCheckpoint": 1},
+        {"kind": 1},
+    ],
+)
+def test_numbers_of_json_are_not_text(event):
+    with pytest.raises(ManifestError, match="wanted"):
+        from_json(MetadataEvent, event)

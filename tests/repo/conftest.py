@@ -69,9 +69,13 @@ class Maker:
     ) -> CommitResult:
         """Commit events some minutes after the last block."""
         time = self.next_time(dataset, minutes)
-        return dataset.commit(
+        result = dataset.commit(
             events, expected_head=dataset.head(), system_time=time, objects=objects
         )
+        # What is remembered is never anything else than what the chain says, in any suite.
+        fresh = Dataset(dataset.stores)
+        assert fresh.state() == fresh.state(use_cache=False) == dataset.state()
+        return result
 
     def next_time(self, dataset: Dataset, minutes: int = 1) -> Timestamp:
         """Return the time of the next block."""

@@ -15,7 +15,7 @@ from odf.errors import (
     TransportError,
 )
 from odf.metadata.flatbuffers import encode_block
-from odf.metadata.identity import DatasetID
+from odf.metadata.identity import DatasetID, ReferenceName
 from odf.metadata.model import (
     AddData,
     DatasetKind,
@@ -263,9 +263,9 @@ class TestRelations:
         assert result.backup == "backup-1"
         assert result.relation is (Relation.DIVERGED if theirs else Relation.BEHIND)
         assert result.blocks == theirs
-        assert target.reference("backup-1") == mine
+        assert target.reference(ReferenceName("backup-1")) == mine
         assert target.state() == source.state() == target.state(use_cache=False)
-        assert target.state_at(target.reference("backup-1")).num_blocks == 7
+        assert target.state_at(target.reference(ReferenceName("backup-1"))).num_blocks == 7
 
     def test_backups_are_numbered(self, source, target, maker):
         copy(source.stores, target)

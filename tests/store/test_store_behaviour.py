@@ -157,8 +157,24 @@ def test_references_change_only_from_what_was_expected(references):
     assert references.names() == ("backup-1", "head")
 
 
+def test_references_go_only_from_what_was_expected(references):
+    with pytest.raises(ConflictError, match="got no reference"):
+        references.delete("staged", "one")
+    references.set("staged", "one", None)
+    references.set("head", "one", None)
+    with pytest.raises(ConflictError, match="wanted two, got one"):
+        references.delete("staged", "two")
+    references.delete("staged", "one")
+    assert references.get("staged") is None
+    assert references.names() == ("head",)
+    references.set("staged", "three", None)
+    assert references.get("staged") == "three"
+
+
 @pytest.mark.parametrize("key", BAD_KEYS)
 def test_references_are_names_too(references, key):
+    with pytest.raises(InvalidKeyError):
+        references.delete(key, "x")
     with pytest.raises(InvalidKeyError):
         references.get(key)
     with pytest.raises(InvalidKeyError):
@@ -178,6 +194,9 @@ def test_reference_over_http(tmp_path, serve, client):
         remote.get("long")
     with pytest.raises(UsageError, match="not written"):
         remote.set("head", "f1621", "f1620")
+    with pytest.raises(UsageError, match="not written"):
+        remote.delete("head", "f1620")
+    assert local.get("head") == "f1620"
 
 
 def test_http_is_read_only(serve, tmp_path, client: HttpClient):
