@@ -2,8 +2,14 @@
 
 from typing import Final
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 """Version of the private service; raised whenever `host.proto` changes in any way."""
+
+RETRACTIONS_HEADER: Final = "odf-retractions"
+"""gRPC metadata of a transform: for each input `1` or `0`, whether it can hold retractions, or `-`.
+
+Engines of others ignore it; ours keep the rows that a retraction may call for from the start.
+"""
 
 ODF_PORT: Final = 5544
 """The TCP port on which the specification places engines."""

@@ -47,11 +47,13 @@ class QueryInput:
         alias: Name of the view.
         schema: Arrow Schema FlatBuffer as in `SetDataSchema`; None if it was never pulled.
         has_retractions: Whether its rows can hold operations other than append.
+        vocab: Names of its system columns, all four filled; None if they are those of the result.
     """
 
     alias: str
     schema: bytes | None
     has_retractions: bool = False
+    vocab: DatasetVocabulary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,41 @@ class QueryOutcome:
         query_class: Which kind it is, for example `stateless`.
         output_schema: Arrow Schema FlatBuffer of its result; None if unknown.
         warnings: One line each.
+        description: The kind in words, with what is kept between runs; may be empty.
     """
 
     query_class: str
     output_schema: bytes | None
     warnings: tuple[str, ...]
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardedRows:
+    """Rows of a state that does not go on.
+
+    Attributes:
+        table: Which of its tables, for example `input-0`: what was kept of the first input.
+        rows: How many they are.
+    """
+
+    table: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationOutcome:
+    """Whether the state of a query goes on with another query.
+
+    Attributes:
+        kept: Whether the checkpoint, as it is, goes on.
+        reason: Why it does not; empty if it does.
+        discarded: What is given up if it does not.
+    """
+
+    kept: bool
+    reason: str = ""
+    discarded: tuple[DiscardedRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +127,21 @@ class IngestHalf(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Folding:
+    """A stretch of the history that the engine is to write anew, as one file.
+
+    Attributes:
+        first: Place of its first file in the history.
+        count: How many files it has.
+        output: Where the new file goes. Must not exist.
+    """
+
+    first: int
+    count: int
+    output: Path
+
+
+@dataclass(frozen=True, slots=True)
 class IngestCall:
     """One round of new data for a root dataset.
 
@@ -109,13 +156,17 @@ class IngestCall:
         source_event_time: Fills empty event times, if known.
         next_offset: Offset of the first new row.
         dataset_schema: Arrow Schema FlatBuffer of `SetDataSchema`, None before the first data.
-        history: Existing slices in chain order, for merges that need them.
+        history: Existing slices in chain order, or files that the engine made of some of them, for
+            merges that need them.
         output: Where the new slice goes. Must not exist.
         allow_retract: Whether a snapshot may lose any number of rows.
         allow_empty: Whether files without any content are accepted.
         max_retract_share: Share of the current rows that a snapshot may retract.
         min_rows_for_retract_guard: Size of the current state from which that share counts.
         half: Which part of it to do.
+        folding: What to make of the history besides, or None.
+        quarantine: Where rows that cannot be read are set aside, which must not exist; None to stop
+            at the first of them.
     """
 
     dataset_alias: str
@@ -135,6 +186,8 @@ class IngestCall:
     max_retract_share: float = 0.5
     min_rows_for_retract_guard: int = 20
     half: IngestHalf = IngestHalf.WHOLE
+    folding: Folding | None = None
+    quarantine: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +217,10 @@ class IngestOutcome:
         keys_revised_ignored: Rows of a ledger whose key is known with other values.
         rows_unchanged: Rows that are already there.
         schema: Arrow Schema FlatBuffer of the slice, as it would be if there are no rows.
+        folded: The file that was asked for with `folding`, if it was made.
+        keys_known: Keys of a ledger's new rows that were there already.
+        bad_rows: Rows that could not be read and were set aside.
+        quarantine: The file that has them; None if there are none.
     """
 
     slice_path: Path | None
@@ -172,6 +229,10 @@ class IngestOutcome:
     keys_revised_ignored: int
     rows_unchanged: int
     schema: bytes
+    folded: Path | None = None
+    keys_known: int = 0
+    bad_rows: int = 0
+    quarantine: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +276,8 @@ class TransformCallInput:
         schema_file: A slice or an empty Parquet file with its schema.
         explicit_watermarks: One for each data event with a watermark in the operation, in chain
             order; the coordinator repeats the last one of an idle input.
+        has_retractions: Whether its rows, later ones too, can hold operations other than append;
+            None if nobody knows. Told in `RETRACTIONS_HEADER`, the request has no place for it.
     """
 
     dataset_id: DatasetID
@@ -225,6 +288,7 @@ class TransformCallInput:
     data: tuple[Path, ...]
     schema_file: Path
     explicit_watermarks: tuple[Watermark, ...]
+    has_retractions: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +335,49 @@ class TransformOutcome:
     offset_interval: OffsetInterval | None
     watermark: Timestamp | None
     checkpoint: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class InputColumn:
+    """A column of an input.
+
+    Attributes:
+        input: Name of the view.
+        column: Name of the column.
+    """
+
+    input: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOrigin:
+    """What a column of a result is computed from.
+
+    Attributes:
+        column: Its name.
+        sources: Columns of inputs; none for a constant.
+    """
+
+    column: str
+    sources: tuple[InputColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenanceOutcome:
+    """Where the rows of a step come from.
+
+    Attributes:
+        how: The query in words.
+        columns: What its columns are computed from, in the order of the query.
+        rows: A Parquet file with the columns `offset` (of the row), `input` (position among the
+            inputs) and `input_offset`; several rows for a row that comes from several. None if
+            the step has no rows.
+    """
+
+    how: str
+    columns: tuple[ColumnOrigin, ...]
+    rows: Path | None
 
 
 @dataclass(frozen=True, slots=True)

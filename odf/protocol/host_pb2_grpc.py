@@ -44,6 +44,16 @@ class HostStub:
                 request_serializer=odf_dot_protocol_dot_host__pb2.ValidateQueryRequest.SerializeToString,
                 response_deserializer=odf_dot_protocol_dot_host__pb2.ValidateQueryResponse.FromString,
                 _registered_method=True)
+        self.MigrateQuery = channel.unary_unary(
+                '/odf.host.v1.Host/MigrateQuery',
+                request_serializer=odf_dot_protocol_dot_host__pb2.MigrateQueryRequest.SerializeToString,
+                response_deserializer=odf_dot_protocol_dot_host__pb2.MigrateQueryResponse.FromString,
+                _registered_method=True)
+        self.DeriveProvenance = channel.unary_unary(
+                '/odf.host.v1.Host/DeriveProvenance',
+                request_serializer=odf_dot_protocol_dot_host__pb2.DeriveProvenanceRequest.SerializeToString,
+                response_deserializer=odf_dot_protocol_dot_host__pb2.DeriveProvenanceResponse.FromString,
+                _registered_method=True)
         self.Ingest = channel.unary_stream(
                 '/odf.host.v1.Host/Ingest',
                 request_serializer=odf_dot_protocol_dot_host__pb2.IngestRequest.SerializeToString,
@@ -68,6 +78,20 @@ class HostServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MigrateQuery(self, request, context):
+        """Says whether the state of a query goes on with another query.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeriveProvenance(self, request, context):
+        """Runs a step again to say where its rows come from.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Ingest(self, request, context):
         """Reads, preprocesses and merges source files and writes the slice, in one call.
         """
@@ -87,6 +111,16 @@ def add_HostServicer_to_server(servicer, server):
                     servicer.ValidateQuery,
                     request_deserializer=odf_dot_protocol_dot_host__pb2.ValidateQueryRequest.FromString,
                     response_serializer=odf_dot_protocol_dot_host__pb2.ValidateQueryResponse.SerializeToString,
+            ),
+            'MigrateQuery': grpc.unary_unary_rpc_method_handler(
+                    servicer.MigrateQuery,
+                    request_deserializer=odf_dot_protocol_dot_host__pb2.MigrateQueryRequest.FromString,
+                    response_serializer=odf_dot_protocol_dot_host__pb2.MigrateQueryResponse.SerializeToString,
+            ),
+            'DeriveProvenance': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeriveProvenance,
+                    request_deserializer=odf_dot_protocol_dot_host__pb2.DeriveProvenanceRequest.FromString,
+                    response_serializer=odf_dot_protocol_dot_host__pb2.DeriveProvenanceResponse.SerializeToString,
             ),
             'Ingest': grpc.unary_stream_rpc_method_handler(
                     servicer.Ingest,
@@ -148,6 +182,60 @@ class Host:
             '/odf.host.v1.Host/ValidateQuery',
             odf_dot_protocol_dot_host__pb2.ValidateQueryRequest.SerializeToString,
             odf_dot_protocol_dot_host__pb2.ValidateQueryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MigrateQuery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/odf.host.v1.Host/MigrateQuery',
+            odf_dot_protocol_dot_host__pb2.MigrateQueryRequest.SerializeToString,
+            odf_dot_protocol_dot_host__pb2.MigrateQueryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeriveProvenance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/odf.host.v1.Host/DeriveProvenance',
+            odf_dot_protocol_dot_host__pb2.DeriveProvenanceRequest.SerializeToString,
+            odf_dot_protocol_dot_host__pb2.DeriveProvenanceResponse.FromString,
             options,
             channel_credentials,
             insecure,

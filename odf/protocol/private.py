@@ -20,11 +20,15 @@ from odf.metadata.model import (
 )
 from odf.protocol import host_pb2 as wire
 from odf.protocol.calls import (
+    ColumnOrigin,
+    DiscardedRows,
     EngineDescription,
     EngineEvent,
     EngineProgress,
     EngineWarning,
     IngestHalf,
+    InputColumn,
+    MigrationOutcome,
     OperationCounts,
     QueryInput,
     QueryOutcome,
@@ -45,15 +49,7 @@ class ValidateRequest:
         """Return the message."""
         return wire.ValidateQueryRequest(
             transform=to_bytes(self.transform),
-            inputs=[
-                wire.QueryInput(
-                    alias=view.alias,
-                    has_schema=view.schema is not None,
-                    arrow_schema=view.schema or b"",
-                    has_retractions=view.has_retractions,
-                )
-                for view in self.inputs
-            ],
+            inputs=[_input_to_proto(view) for view in self.inputs],
             vocab=_vocab_to_proto(self.vocab),
             preprocess=self.preprocess,
         )
@@ -63,14 +59,7 @@ class ValidateRequest:
         """Read the message."""
         return cls(
             transform=from_bytes(TransformSql, message.transform),
-            inputs=tuple(
-                QueryInput(
-                    alias=view.alias,
-                    schema=view.arrow_schema if view.has_schema else None,
-                    has_retractions=view.has_retractions,
-                )
-                for view in message.inputs
-            ),
+            inputs=tuple(_input_from_proto(view) for view in message.inputs),
             vocab=_vocab_from_proto(message.vocab),
             preprocess=message.preprocess,
         )
@@ -87,6 +76,7 @@ def validation_to_proto(outcome: QueryOutcome | InvalidQueryError) -> wire.Valid
         query_class=outcome.query_class,
         output_schema=outcome.output_schema or b"",
         warnings=outcome.warnings,
+        description=outcome.description,
     )
 
 
@@ -94,7 +84,129 @@ def validation_from_proto(message: wire.ValidateQueryResponse) -> QueryOutcome |
     """Read the answer about a query."""
     if not message.valid:
         return InvalidQueryError(message.message, hint=message.hint or None)
-    return QueryOutcome(message.query_class, message.output_schema or None, tuple(message.warnings))
+    return QueryOutcome(
+        message.query_class,
+        message.output_schema or None,
+        tuple(message.warnings),
+        message.description,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateRequest:
+    """Ask whether a state goes on with a query; the path is the engine's. See `Engine.migrate`."""
+
+    transform: TransformSql
+    inputs: tuple[QueryInput, ...]
+    vocab: DatasetVocabulary
+    checkpoint_path: str
+
+    def to_proto(self) -> wire.MigrateQueryRequest:
+        """Return the message."""
+        return wire.MigrateQueryRequest(
+            transform=to_bytes(self.transform),
+            inputs=[_input_to_proto(view) for view in self.inputs],
+            vocab=_vocab_to_proto(self.vocab),
+            checkpoint_path=self.checkpoint_path,
+        )
+
+    @classmethod
+    def from_proto(cls, message: wire.MigrateQueryRequest) -> Self:
+        """Read the message."""
+        return cls(
+            transform=from_bytes(TransformSql, message.transform),
+            inputs=tuple(_input_from_proto(view) for view in message.inputs),
+            vocab=_vocab_from_proto(message.vocab),
+            checkpoint_path=message.checkpoint_path,
+        )
+
+
+MigrateAnswer = MigrationOutcome | InvalidQueryError | BadInputError
+
+
+def migration_to_proto(answer: MigrateAnswer) -> wire.MigrateQueryResponse:
+    """Return the answer about a state."""
+    match answer:
+        case MigrationOutcome():
+            migration = wire.Migration(
+                kept=answer.kept,
+                reason=answer.reason,
+                discarded=[
+                    wire.DiscardedRows(table=lost.table, rows=lost.rows)
+                    for lost in answer.discarded
+                ],
+            )
+            return wire.MigrateQueryResponse(migration=migration)
+        case InvalidQueryError():
+            return wire.MigrateQueryResponse(invalid_query=_invalid_to_proto(answer))
+        case BadInputError():
+            return wire.MigrateQueryResponse(bad_input=_bad_to_proto(answer))
+
+
+def migration_from_proto(message: wire.MigrateQueryResponse) -> MigrateAnswer | None:
+    """Read the answer about a state; None if it is of no known kind."""
+    match message.WhichOneof("answer"):
+        case "migration":
+            found = message.migration
+            discarded = tuple(DiscardedRows(lost.table, lost.rows) for lost in found.discarded)
+            return MigrationOutcome(found.kept, found.reason, discarded)
+        case "invalid_query":
+            return _invalid_from_proto(message.invalid_query)
+        case "bad_input":
+            return _bad_from_proto(message.bad_input)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a step makes its rows; which rows of the inputs they come from is in a file beside."""
+
+    how: str
+    columns: tuple[ColumnOrigin, ...]
+
+
+ProvenanceAnswer = Explanation | InvalidQueryError | BadInputError
+
+
+def provenance_to_proto(answer: ProvenanceAnswer) -> wire.DeriveProvenanceResponse:
+    """Return the answer about the origin of rows."""
+    match answer:
+        case Explanation():
+            columns = [
+                wire.ColumnOrigin(
+                    column=origin.column,
+                    sources=[
+                        wire.InputColumn(input=source.input, column=source.column)
+                        for source in origin.sources
+                    ],
+                )
+                for origin in answer.columns
+            ]
+            found = wire.Provenance(how=answer.how, columns=columns)
+            return wire.DeriveProvenanceResponse(provenance=found)
+        case InvalidQueryError():
+            return wire.DeriveProvenanceResponse(invalid_query=_invalid_to_proto(answer))
+        case BadInputError():
+            return wire.DeriveProvenanceResponse(bad_input=_bad_to_proto(answer))
+
+
+def provenance_from_proto(message: wire.DeriveProvenanceResponse) -> ProvenanceAnswer | None:
+    """Read the answer about the origin of rows; None if it is of no known kind."""
+    match message.WhichOneof("answer"):
+        case "provenance":
+            columns = tuple(
+                ColumnOrigin(
+                    origin.column,
+                    tuple(InputColumn(source.input, source.column) for source in origin.sources),
+                )
+                for origin in message.provenance.columns
+            )
+            return Explanation(message.provenance.how, columns)
+        case "invalid_query":
+            return _invalid_from_proto(message.invalid_query)
+        case "bad_input":
+            return _bad_from_proto(message.bad_input)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +215,15 @@ class RequestFile:
 
     path: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFolding:
+    """A stretch of the history to write anew; the path is the engine's."""
+
+    first: int
+    count: int
+    output_path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +248,8 @@ class IngestRequest:
     max_retract_share: float
     min_rows_for_retract_guard: int
     half: IngestHalf
+    folding: RequestFolding | None = None
+    quarantine_path: str | None = None
 
     def to_proto(self) -> wire.IngestRequest:
         """Return the message."""
@@ -150,6 +273,8 @@ class IngestRequest:
             max_retract_share=self.max_retract_share,
             min_rows_for_retract_guard=self.min_rows_for_retract_guard,
             half=wire.IngestHalf.Name(self.half.value),
+            folding=_folding_to_proto(self.folding),
+            quarantine_path=self.quarantine_path,
         )
 
     @classmethod
@@ -178,7 +303,24 @@ class IngestRequest:
             max_retract_share=message.max_retract_share,
             min_rows_for_retract_guard=message.min_rows_for_retract_guard,
             half=IngestHalf(message.half),
+            folding=_folding_from_proto(message),
+            quarantine_path=(
+                message.quarantine_path if message.HasField("quarantine_path") else None
+            ),
         )
+
+
+def _folding_to_proto(folding: RequestFolding | None) -> wire.Folding | None:
+    if folding is None:
+        return None
+    return wire.Folding(first=folding.first, count=folding.count, output_path=folding.output_path)
+
+
+def _folding_from_proto(message: wire.IngestRequest) -> RequestFolding | None:
+    if not message.HasField("folding"):
+        return None
+    folding = message.folding
+    return RequestFolding(folding.first, folding.count, folding.output_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +332,8 @@ class IngestResult:
     keys_revised_ignored: int
     rows_unchanged: int
     schema: bytes
+    keys_known: int = 0
+    bad_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +357,9 @@ def ingest_event_to_proto(event: IngestMessage) -> wire.IngestEvent:
         case IngestResult():
             return wire.IngestEvent(result=_result_to_proto(event))
         case BadInputError():
-            bad = wire.BadInput(
-                reason=event.reason,
-                message=event.message,
-                hint=event.hint or "",
-                problems=event.problems,
-            )
-            return wire.IngestEvent(bad_input=bad)
+            return wire.IngestEvent(bad_input=_bad_to_proto(event))
         case InvalidQueryError():
-            invalid = wire.InvalidQuery(message=event.message, hint=event.hint or "")
-            return wire.IngestEvent(invalid_query=invalid)
+            return wire.IngestEvent(invalid_query=_invalid_to_proto(event))
         case InternalFailure():
             failure = wire.InternalError(message=event.message, backtrace=event.backtrace)
             return wire.IngestEvent(internal_error=failure)
@@ -239,13 +376,9 @@ def ingest_event_from_proto(message: wire.IngestEvent) -> IngestMessage | None:
         case "result":
             return _result_from_proto(message.result)
         case "bad_input":
-            bad = message.bad_input
-            return BadInputError(
-                bad.message, reason=bad.reason, problems=tuple(bad.problems), hint=bad.hint or None
-            )
+            return _bad_from_proto(message.bad_input)
         case "invalid_query":
-            invalid = message.invalid_query
-            return InvalidQueryError(invalid.message, hint=invalid.hint or None)
+            return _invalid_from_proto(message.invalid_query)
         case "internal_error":
             failure = message.internal_error
             return InternalFailure(failure.message, failure.backtrace)
@@ -286,6 +419,8 @@ def _result_to_proto(result: IngestResult) -> wire.IngestResult:
         keys_revised_ignored=result.keys_revised_ignored,
         rows_unchanged=result.rows_unchanged,
         schema=result.schema,
+        keys_known=result.keys_known,
+        bad_rows=result.bad_rows,
     )
 
 
@@ -302,7 +437,48 @@ def _result_from_proto(message: wire.IngestResult) -> IngestResult:
         keys_revised_ignored=message.keys_revised_ignored,
         rows_unchanged=message.rows_unchanged,
         schema=message.schema,
+        keys_known=message.keys_known,
+        bad_rows=message.bad_rows,
     )
+
+
+def _input_to_proto(view: QueryInput) -> wire.QueryInput:
+    return wire.QueryInput(
+        alias=view.alias,
+        has_schema=view.schema is not None,
+        arrow_schema=view.schema or b"",
+        has_retractions=view.has_retractions,
+        vocab=None if view.vocab is None else _vocab_to_proto(view.vocab),
+    )
+
+
+def _input_from_proto(view: wire.QueryInput) -> QueryInput:
+    return QueryInput(
+        alias=view.alias,
+        schema=view.arrow_schema if view.has_schema else None,
+        has_retractions=view.has_retractions,
+        vocab=_vocab_from_proto(view.vocab) if view.HasField("vocab") else None,
+    )
+
+
+def _bad_to_proto(error: BadInputError) -> wire.BadInput:
+    return wire.BadInput(
+        reason=error.reason, message=error.message, hint=error.hint or "", problems=error.problems
+    )
+
+
+def _bad_from_proto(bad: wire.BadInput) -> BadInputError:
+    return BadInputError(
+        bad.message, reason=bad.reason, problems=tuple(bad.problems), hint=bad.hint or None
+    )
+
+
+def _invalid_to_proto(error: InvalidQueryError) -> wire.InvalidQuery:
+    return wire.InvalidQuery(message=error.message, hint=error.hint or "")
+
+
+def _invalid_from_proto(invalid: wire.InvalidQuery) -> InvalidQueryError:
+    return InvalidQueryError(invalid.message, hint=invalid.hint or None)
 
 
 def _vocab_to_proto(vocab: DatasetVocabulary) -> wire.Vocabulary:

@@ -23,11 +23,14 @@ from odf.metadata.model import (
     Timestamp,
     TransformSql,
 )
+from odf.protocol import host_pb2
 from odf.protocol.calls import (
+    DiscardedRows,
     EngineDescription,
     EngineProgress,
     EngineWarning,
     IngestHalf,
+    MigrationOutcome,
     OperationCounts,
     QueryInput,
     QueryOutcome,
@@ -55,12 +58,16 @@ from odf.protocol.private import (
     IngestRequest,
     IngestResult,
     InternalFailure,
+    MigrateRequest,
     RequestFile,
+    RequestFolding,
     ValidateRequest,
     description_from_proto,
     description_to_proto,
     ingest_event_from_proto,
     ingest_event_to_proto,
+    migration_from_proto,
+    migration_to_proto,
     validation_from_proto,
     validation_to_proto,
 )
@@ -109,6 +116,7 @@ INGEST = IngestRequest(
     max_retract_share=0.25,
     min_rows_for_retract_guard=20,
     half=IngestHalf.MERGE,
+    folding=RequestFolding(1, 2, "/out/folded"),
 )
 
 
@@ -200,15 +208,38 @@ def test_ingest_requests_come_back() -> None:
 
 
 def test_validation_comes_back() -> None:
-    request = ValidateRequest(
-        SQL, (QueryInput("a", b"schema", has_retractions=True), QueryInput("b", None)), VOCAB, True
-    )
+    own = DatasetVocabulary("nr", "what", "noted", "at")
+    inputs = (QueryInput("a", b"schema", True, own), QueryInput("b", None))
+    request = ValidateRequest(SQL, inputs, VOCAB, True)
     assert ValidateRequest.from_proto(request.to_proto()) == request
-    accepted = QueryOutcome("stateless", None, ("careful",))
+    accepted = QueryOutcome("stateless", None, ("careful",), "keeps nothing")
     assert validation_from_proto(validation_to_proto(accepted)) == accepted
     refused = validation_from_proto(validation_to_proto(InvalidQueryError("no", hint="yes")))
     assert isinstance(refused, InvalidQueryError)
     assert (refused.message, refused.hint) == ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        MigrationOutcome(True),
+        MigrationOutcome(False, "another query", (DiscardedRows("a", 0), DiscardedRows("b", 1))),
+    ],
+)
+def test_migrations_come_back(answer: MigrationOutcome) -> None:
+    request = MigrateRequest(SQL, (QueryInput("a", b"schema"),), VOCAB, "/in/checkpoint")
+    assert MigrateRequest.from_proto(request.to_proto()) == request
+    assert migration_from_proto(migration_to_proto(answer)) == answer
+
+
+def test_refused_migrations_come_back() -> None:
+    refused = migration_from_proto(migration_to_proto(InvalidQueryError("no", hint="yes")))
+    assert isinstance(refused, InvalidQueryError)
+    assert (refused.message, refused.hint) == ("no", "yes")
+    damaged = migration_from_proto(migration_to_proto(BadInputError("bad", reason="checkpoint")))
+    assert isinstance(damaged, BadInputError)
+    assert (damaged.message, damaged.reason) == ("bad", "checkpoint")
+    assert migration_from_proto(host_pb2.MigrateQueryResponse()) is None
 
 
 @pytest.mark.parametrize(

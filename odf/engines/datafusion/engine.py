@@ -11,10 +11,12 @@ from odf.engines.datafusion.session import DataFusionSettings, require
 from odf.engines.host.engine import (
     IngestedRows,
     IngestJob,
-    InputView,
+    Migration,
+    Provenance,
     QueryValidation,
     Reporter,
     Rows,
+    TransformJob,
     ValidatedInput,
 )
 from odf.errors import InvalidQueryError
@@ -70,16 +72,33 @@ class DataFusionEngine:
                 self._settings, transform, inputs, vocab, Path(folder), preprocess=preprocess
             )
 
-    def transform(
+    def transform(self, job: TransformJob) -> Rows:
+        """Run the query of a derivative dataset; see the protocol."""
+        _check_engine(job.transform)
+        return run.transform(self._settings, job)
+
+    def migrate(
         self,
         transform: TransformSql,
-        inputs: Sequence[InputView],
-        vocab: DatasetVocabulary,
-        scratch: Path,
-    ) -> Rows:
-        """Run the query of a derivative dataset; see the protocol."""
+        inputs: Sequence[ValidatedInput],  # noqa: ARG002  # the protocol's
+        vocab: DatasetVocabulary,  # noqa: ARG002  # the protocol's
+        checkpoint: Path,  # noqa: ARG002  # the protocol's
+    ) -> Migration:
+        """Give up whatever state another engine has left; see the protocol."""
         _check_engine(transform)
-        return run.transform(self._settings, transform, inputs, vocab, scratch)
+        return Migration("the DataFusion engine keeps no state", {})
+
+    def provenance(self, job: TransformJob) -> Provenance:
+        """Refuse; see the protocol.
+
+        Raises:
+            InvalidQueryError: Always.
+        """
+        _check_engine(job.transform)
+        raise InvalidQueryError(
+            "the DataFusion engine does not tell where rows come from",
+            hint="the Spark engine does (engine: spark)",
+        )
 
     def raw_query(self, transform: TransformSql, input_paths: Sequence[str], scratch: Path) -> Rows:
         """Run a query over plain Parquet files; see the protocol."""
@@ -96,6 +115,9 @@ class DataFusionEngine:
             f"the DataFusion engine does not read source files ({job.dataset_alias})",
             hint="source files are read and merged by the Spark engine",
         )
+
+    def rest(self) -> None:
+        """Do nothing: nothing is kept between operations."""
 
     def close(self) -> None:
         """Do nothing: every session ends with its operation."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from odf.engines.datafusion.functions import REFUSED, SPARK_EQUIVALENTS, TABLE_FUNCTIONS
 from odf.engines.datafusion.json_functions import JSON_FUNCTIONS
+from odf.engines.host.queries import refuse_geometry
 from odf.errors import InvalidQueryError
 
 _PREFIXES: Final = re.compile(
@@ -126,6 +127,7 @@ def _function_error(name: str, where: str) -> InvalidQueryError:
             hint="results have to be reproducible; take such values from an input",
         )
     hint = None
+    refuse_geometry(name, where)
     if name in SPARK_EQUIVALENTS:
         hint = f"here it is written {SPARK_EQUIVALENTS[name]}"
     elif name.startswith("json_"):

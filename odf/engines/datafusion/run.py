@@ -26,15 +26,16 @@ from odf.engines.datafusion.session import DataFusionSettings, make_session, que
 from odf.engines.host.engine import (
     HIDDEN_BRANCH,
     HIDDEN_OFFSET,
-    InputView,
     QueryValidation,
     Rows,
+    TransformJob,
     ValidatedInput,
 )
 from odf.engines.host.queries import (
     PREPROCESS,
     RAW_INPUT,
     STATELESS,
+    UNKNOWN,
     check_column_names,
     check_result,
     checked_order,
@@ -49,9 +50,6 @@ from odf.metadata.model import DatasetVocabulary, TransformSql
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
 
-UNKNOWN: Final = "unknown"
-"""Class of the queries over inputs that have no columns yet."""
-
 _ENGINE: Final = "DataFusion"
 
 
@@ -63,19 +61,14 @@ class _Planned:
     construct: str | None
 
 
-def transform(
-    settings: DataFusionSettings,
-    transform_sql: TransformSql,
-    inputs: Sequence[InputView],
-    vocab: DatasetVocabulary,
-    scratch: Path,
-) -> Rows:
+def transform(settings: DataFusionSettings, job: TransformJob) -> Rows:
     """Run the query of a derivative dataset (see `Engine.transform`)."""
-    context = make_session(settings, scratch)
+    inputs, vocab = job.inputs, job.vocab
+    context = make_session(settings, job.scratch)
     for number, view in enumerate(inputs):
-        register_view(context, number, view, scratch / f"input-{number}")
+        register_view(context, number, view, job.scratch / f"input-{number}")
     names = [view.alias for view in inputs]
-    planned = _plan(context, transform_sql, names, stateless_only=not settings.slice_by_slice)
+    planned = _plan(context, job.transform, names, stateless_only=not settings.slice_by_slice)
     schema = _result_schema(planned.frame)
     check_result(schema, vocab)
     if planned.construct is not None:
@@ -132,9 +125,9 @@ def validate(
     except InvalidQueryError as error:
         if is_known or not is_unknown_column(error):
             raise
-        return _unknown()
+        return QueryValidation(UNKNOWN, None)
     if not is_known:
-        return _unknown()
+        return QueryValidation(UNKNOWN, None)
     schema = _result_schema(planned.frame)
     if preprocess:
         query_class = STATELESS if planned.construct is None else PREPROCESS
@@ -199,14 +192,6 @@ def _refuse_untracked_operations(schema: pa.Schema, vocab: DatasetVocabulary) ->
             "known which corrections belong together",
             hint="leave the column out, or write the query for Spark (engine: spark)",
         )
-
-
-def _unknown() -> QueryValidation:
-    return QueryValidation(
-        UNKNOWN,
-        None,
-        ("its inputs have no data yet, so its query is checked when it is first pulled",),
-    )
 
 
 def _sorted(frame: "DataFrame", names: Sequence[str], schema: pa.Schema) -> Rows:

@@ -8,7 +8,7 @@ data that cannot be taken); every other exception is a defect of the engine and 
 as an internal error with its traceback in the log.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -35,6 +35,19 @@ HIDDEN_OFFSET: Final = "__odf_offset"
 
 
 @dataclass(frozen=True, slots=True)
+class InputWatermark:
+    """A watermark of an input, in milliseconds since 1970.
+
+    Attributes:
+        system_time_ms: System time of the block that set it, cut to the millisecond.
+        event_time_ms: No row with an event time up to this one is still to come.
+    """
+
+    system_time_ms: int
+    event_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class InputView:
     """One input of a transformation, as the query sees it.
 
@@ -46,6 +59,10 @@ class InputView:
         vocab: Names of the system columns in these files, all four filled.
         offset_start: First offset that belongs to the operation, or None if there are no rows.
         offset_end: Last offset that belongs to it, inclusive, or None if there are no rows.
+        watermarks: Those of the blocks of the operation, in chain order; an input without new
+            blocks may repeat its last one.
+        has_retractions: Whether the input's rows, later ones too, can hold operations other than
+            append; None if nobody said.
     """
 
     alias: str
@@ -54,6 +71,37 @@ class InputView:
     vocab: DatasetVocabulary
     offset_start: int | None
     offset_end: int | None
+    watermarks: tuple[InputWatermark, ...] = ()
+    has_retractions: bool | None = None
+
+
+def log_nothing(line: str) -> None:
+    """Take a line of the log and forget it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransformJob:
+    """One step of a derivative dataset.
+
+    Attributes:
+        transform: The query, with `queries` filled.
+        inputs: The views it may use, in the order of the transform.
+        vocab: Names of the system columns of the result, all four filled.
+        scratch: A folder for temporary files, removed afterwards.
+        prev_checkpoint: State that the engine left in the last step, or None if there is none.
+        new_checkpoint: Where the engine writes its new state, or None if nobody wants it. An
+            engine whose query keeps no state writes no file.
+        log: Takes lines for the person who looks at the engine's log, for example how many rows
+            came late.
+    """
+
+    transform: TransformSql
+    inputs: tuple[InputView, ...]
+    vocab: DatasetVocabulary
+    scratch: Path
+    prev_checkpoint: Path | None = None
+    new_checkpoint: Path | None = None
+    log: Callable[[str], None] = log_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +110,27 @@ class Rows:
 
     Attributes:
         schema: The schema of every batch. May end with `HIDDEN_BRANCH` and `HIDDEN_OFFSET`.
-        batches: The rows, read once. Errors of the computation may appear while it is read.
+        batches: The rows, read once. Errors of the computation may appear while it is read, and
+            `StartOver`.
     """
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+
+
+class StartOver(Exception):  # noqa: N818  # nothing went wrong
+    """Raised by `Rows.batches`: the rows so far do not count, others take their place.
+
+    So an engine can give out rows as it reads them although it finds out only at the end whether
+    they come in order.
+
+    Args:
+        again: Gives the rows that count.
+    """
+
+    def __init__(self, again: Callable[[], Rows]) -> None:
+        super().__init__("the rows start over")
+        self.again = again
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +142,14 @@ class ValidatedInput:
         schema: Schema of the input's slices, or None if it was never pulled: then only what the
             parsed query shows can be checked.
         has_retractions: Whether the input's rows can hold operations other than append.
+        vocab: Names of the system columns in the schema, all four filled; None if they are those
+            of the result.
     """
 
     alias: str
     schema: pa.Schema | None
     has_retractions: bool
+    vocab: DatasetVocabulary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +161,27 @@ class QueryValidation:
         output_schema: Schema of its result without system columns that the host adds; None if
             some input has no schema yet.
         warnings: One line each, for the person who adds the dataset.
+        description: The kind in words, with what is kept between runs; empty if there is nothing
+            to add to `query_class`.
     """
 
     query_class: str
     output_schema: pa.Schema | None
     warnings: tuple[str, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Whether the state of a query goes on with another query.
+
+    Attributes:
+        reason: Why it does not, or None if the checkpoint, as it is, goes on.
+        discarded: Rows that are given up if it does not, by the state's tables.
+    """
+
+    reason: str | None
+    discarded: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +195,21 @@ class SourceFile:
 
     path: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """A stretch of the history to write anew as one file of the rows that still count.
+
+    Attributes:
+        first: Place of its first slice in the history.
+        count: How many slices it has.
+        output_path: Where the file goes. It can take the place of those slices in later jobs.
+    """
+
+    first: int
+    count: int
+    output_path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +227,8 @@ class IngestJob:
         source_event_time: Fills empty event times, if known.
         next_offset: Offset of the first new row.
         dataset_schema: Schema of the existing slices, or None before the first data.
-        history_paths: All existing slices in chain order; only for merges that need them.
+        history_paths: All existing slices in chain order, or files that an earlier `folding` made
+            of some of them; only for merges that need them.
         output_path: Where the host will put the slice; engines do not write there.
         scratch: A folder for the engine's temporary files, removed afterwards.
         allow_retract: Whether a snapshot may lose any number of rows.
@@ -138,6 +237,9 @@ class IngestJob:
         min_rows_for_retract_guard: Size of the current state from which that share counts.
         half: Which part of it to do. A half that only reads gives the rows as they are read; one
             that only merges finds plain Parquet in `files`, whatever `read` says.
+        folding: What to make of the history besides, or None.
+        quarantine_path: Where the engine writes down rows that cannot be read, to go on without
+            them; None to stop at the first of them.
     """
 
     dataset_alias: str
@@ -158,6 +260,8 @@ class IngestJob:
     max_retract_share: float
     min_rows_for_retract_guard: int
     half: IngestHalf = IngestHalf.WHOLE
+    folding: Folding | None = None
+    quarantine_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +275,45 @@ class IngestedRows:
         rows: `op` (int32) first, the event time column filled (timestamp or date), then the data
             columns; ordered as the merge strategy demands; no offset and no system time. Of a
             half that only reads: the rows of the files in their order.
-        rows_read: Rows found in the files, after preprocessing.
+        rows_read: Rows found in the files, after preprocessing; None if these are the rows.
         keys_revised_ignored: Rows of a ledger whose key is known with other values.
         rows_unchanged: Rows that are already there and are therefore not written again.
+        keys_known: Keys of a ledger's new rows that the history has already.
+        bad_rows: Rows that were set aside in the job's quarantine.
     """
 
     rows: Rows
-    rows_read: int
+    rows_read: int | None
     keys_revised_ignored: int = 0
     rows_unchanged: int = 0
+    keys_known: int = 0
+    bad_rows: int = 0
+
+
+ORIGINS: Final = pa.schema(
+    [
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("input", pa.int32(), nullable=False),
+        pa.field("input_offset", pa.int64(), nullable=False),
+    ]
+)
+"""Where rows come from: position in the result, position among the inputs, offset there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """How a step makes its rows, and of which rows of its inputs.
+
+    Attributes:
+        how: The query in words.
+        columns: For each column of the result the columns of inputs that it is computed from, as
+            names of view and column.
+        origins: Batches of the schema `ORIGINS`, in the order of the result; read once.
+    """
+
+    how: str
+    columns: Mapping[str, tuple[tuple[str, str], ...]]
+    origins: Iterator[pa.RecordBatch]
 
 
 class Reporter(Protocol):
@@ -246,27 +380,56 @@ class Engine(Protocol):
         """
         ...
 
-    def transform(
-        self,
-        transform: TransformSql,
-        inputs: Sequence[InputView],
-        vocab: DatasetVocabulary,
-        scratch: Path,
-    ) -> Rows:
+    def transform(self, job: TransformJob) -> Rows:
         """Run the query of a derivative dataset over the new rows of its inputs.
 
         Args:
-            transform: The query, with `queries` filled.
-            inputs: The views it may use.
-            vocab: Names of the system columns of the result, all four filled.
-            scratch: A folder for temporary files, removed afterwards.
+            job: What to do. The new state is written by the time the rows are exhausted.
 
         Returns:
             The user's columns in the order of the query, the operation column among them if the
-            query selects it, and hidden columns where the engine knows them.
+            query selects it or the engine makes operations, and hidden columns where the engine
+            knows them.
 
         Raises:
             InvalidQueryError: If the query cannot be accepted.
+            BadInputError: If the last state cannot be read or belongs to another query.
+        """
+        ...
+
+    def migrate(
+        self,
+        transform: TransformSql,
+        inputs: Sequence[ValidatedInput],
+        vocab: DatasetVocabulary,
+        checkpoint: Path,
+    ) -> Migration:
+        """Say whether the state of the last step goes on with a query.
+
+        An engine gives out what is complete in the step that completes it. So there is nothing
+        more to get out of a state that does not go on: what it holds is what is not complete.
+
+        Args:
+            transform: The query, with `queries` filled.
+            inputs: The views it may use, all with their schemas.
+            vocab: Names of the system columns of the result, all four filled.
+            checkpoint: The state.
+
+        Raises:
+            InvalidQueryError: If the query cannot be accepted.
+            BadInputError: If the state cannot be read.
+        """
+        ...
+
+    def provenance(self, job: TransformJob) -> Provenance:
+        """Run a step again to say where its rows come from; no state is written.
+
+        Args:
+            job: The step.
+
+        Raises:
+            InvalidQueryError: If that cannot be told for this kind of query.
+            BadInputError: If the last state cannot be read or belongs to another query.
         """
         ...
 
@@ -287,6 +450,10 @@ class Engine(Protocol):
                 system_column, csv, json, parquet, unsupported.
             InvalidQueryError: If the preprocess query cannot be accepted.
         """
+        ...
+
+    def rest(self) -> None:
+        """Give back memory that is not in use: nobody has asked for anything for a while."""
         ...
 
     def close(self) -> None:

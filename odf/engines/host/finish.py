@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from odf.data.slices import SliceWriter, slice_schema
 from odf.data.types import conform, loses_digits
-from odf.engines.host.engine import HIDDEN_BRANCH, HIDDEN_OFFSET, Rows
+from odf.engines.host.engine import HIDDEN_BRANCH, HIDDEN_OFFSET, Rows, StartOver
 from odf.errors import BadInputError
 from odf.metadata.model import DatasetVocabulary, OperationType, Timestamp
 from odf.protocol.calls import OperationCounts
@@ -70,6 +70,14 @@ def finish(
     Raises:
         BadInputError: If these rows cannot be a slice.
     """
+    try:
+        return _finish(rows, order, warn)
+    except StartOver as other:
+        again = other.again
+    return _finish(again(), order, warn)
+
+
+def _finish(rows: Rows, order: SliceOrder, warn: Callable[[str], None] | None) -> FinishedSlice:
     shape = _Shape(rows.schema, order)
     counts = dict.fromkeys(OperationType, 0)
     offset = order.next_offset

@@ -7,7 +7,8 @@
 It serves on a Unix socket inside a folder that only this user can enter, prints one JSON line on
 standard output when it can be reached, and warms the engine up from then on. It ends when
 standard input reaches its end: whoever started it holds the other end of that pipe, so it cannot
-outlive its coordinator, not even one that was killed. (In a container that takes `-i`.)
+outlive its coordinator, not even one that was killed. (In a container that takes `-i`.) With
+`--idle` it stays for the next command instead, see `odf.engines.host.lease`.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from pathlib import Path
 import grpc
 
 from odf.engines.host.engine import Engine
+from odf.engines.host.lease import LEASE_SOCKET, Leases
 from odf.engines.host.servicer import EngineHost
 from odf.limits import ENGINE_STOP_SECONDS, MAX_ENGINE_MESSAGE
 from odf.protocol import PROTOCOL_VERSION
@@ -72,7 +74,8 @@ def serve(
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    threading.Thread(target=_watch_lifeline, args=(stop,), daemon=True, name="lifeline").start()
+    if arguments.idle is None:
+        threading.Thread(target=_watch_lifeline, args=(stop,), daemon=True, name="lifeline").start()
 
     engine = engine_factory(HostOptions(arguments.input, arguments.output, arguments))
     host = EngineHost(engine)
@@ -84,6 +87,9 @@ def serve(
         ],
     )
     host.register(server)
+    if arguments.idle is not None:
+        # Before the engine's own socket: whoever can reach that one can also take a lease.
+        _serve_leases(arguments.socket.parent, arguments.idle, stop, host)
     _bind(server, arguments.socket, arguments.tcp)
     server.start()
     threading.Thread(target=host.warm_up, daemon=True, name="warm-up").start()
@@ -109,9 +115,26 @@ def _parse(
     parser.add_argument(
         "--tcp", type=int, metavar="PORT", help="serve on this port as well (ODF says 5544)"
     )
+    parser.add_argument(
+        "--idle",
+        type=float,
+        metavar="SECONDS",
+        help="outlive the starter, and end after this time without use",
+    )
     if add_options is not None:
         add_options(parser)
     return parser.parse_args(argv)
+
+
+def _serve_leases(
+    folder: Path, idle_seconds: float, stop: threading.Event, host: EngineHost
+) -> None:
+    def end() -> None:
+        stop.set()
+        _end_soon()
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    Leases(folder / LEASE_SOCKET, idle_seconds, stop=end, rest=host.rest).serve()
 
 
 def _bind(server: grpc.Server, socket: Path, port: int | None) -> None:
@@ -138,7 +161,11 @@ def _watch_lifeline(stop: threading.Event) -> None:
     except OSError:
         traceback.print_exc()
     stop.set()
-    # An engine that hangs, or never got as far as the main loop, may not live on either.
+    _end_soon()
+
+
+def _end_soon() -> None:
+    """An engine that hangs, or never got as far as the main loop, may not live on either."""
     timer = threading.Timer(ENGINE_STOP_SECONDS, _end_now, (1,))
     timer.daemon = True
     timer.start()
@@ -150,6 +177,7 @@ def _shut_down(server: grpc.Server, engine: Engine, socket: Path) -> int:
     # The coordinator does this too, but one that was killed cannot.
     with contextlib.suppress(OSError):
         socket.unlink(missing_ok=True)
+        (socket.parent / LEASE_SOCKET).unlink(missing_ok=True)
         socket.parent.rmdir()
     code = 0
     try:

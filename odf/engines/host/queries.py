@@ -16,8 +16,33 @@ STATELESS: Final = "stateless"
 PREPROCESS: Final = "preprocess"
 """Class of preprocess queries that look at more than one row."""
 
+UNKNOWN: Final = "unknown"
+"""Class of the queries over inputs that have no columns yet."""
+
 RAW_INPUT: Final = "input"
 """Name of the view that plain queries and preprocess queries read (ingest.md §7)."""
+
+_GEOMETRY_PREFIX: Final = "st_"
+
+
+def refuse_geometry(name: str, where: str) -> None:
+    """Refuse the functions of geometry extensions, which none of our engines has.
+
+    Args:
+        name: The function, in lower case.
+        where: Which query calls it, for messages.
+
+    Raises:
+        InvalidQueryError: It is one of them.
+    """
+    if name.startswith(_GEOMETRY_PREFIX):
+        raise InvalidQueryError(
+            f"{where}: the function {name} is not available: this engine has no geometry functions",
+            hint="a geometry is a column of GeoJSON text, whose parts are taken by functions for "
+            "JSON; for st_ functions name the image of an engine that has them "
+            "(docs/engines.md, Engines of others)",
+            details={"function": name},
+        )
 
 
 def query_steps(
@@ -25,6 +50,8 @@ def query_steps(
     inputs: Collection[str],
     engine: str,
     fold: Callable[[str], str] = str.casefold,
+    *,
+    temporal_tables: bool = False,
 ) -> Sequence[SqlQueryStep]:
     """Return the steps of a query, after a check of their aliases.
 
@@ -33,11 +60,12 @@ def query_steps(
         inputs: Names of its inputs.
         engine: What the engine is called in messages.
         fold: Makes names that the engine takes for the same equal.
+        temporal_tables: Whether the engine knows what to do with temporal tables.
 
     Raises:
         InvalidQueryError: There is no step, one that nothing reads, or a name is taken.
     """
-    if transform.temporal_tables:
+    if transform.temporal_tables and not temporal_tables:
         raise InvalidQueryError(f"temporal tables are not supported by the {engine} engine")
     steps = transform.queries or ()
     if not steps:

@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,30 +26,40 @@ from odf.data.arrow_fields import arrow_schema_to_fields, fields_to_arrow_schema
 from odf.data.types import conform, slice_type
 from odf.engines.host.engine import (
     Engine,
+    Folding,
     IngestedRows,
     IngestJob,
     InputView,
+    InputWatermark,
     Rows,
     SourceFile,
+    TransformJob,
     ValidatedInput,
 )
 from odf.engines.host.finish import FinishedSlice, SliceOrder, finish
+from odf.engines.host.origins import write_origins
 from odf.errors import BadInputError, InvalidQueryError, OdfError
 from odf.metadata.arrow_schema import decode_schema, encode_schema
 from odf.metadata.model import OffsetInterval, Timestamp
 from odf.protocol import (
     PROTOCOL_VERSION,
+    RETRACTIONS_HEADER,
     engine_pb2,
     engine_pb2_grpc,
     host_pb2,
     host_pb2_grpc,
 )
 from odf.protocol.calls import (
+    ColumnOrigin,
+    DiscardedRows,
     EngineDescription,
     EngineProgress,
     EngineWarning,
     IngestHalf,
+    InputColumn,
+    MigrationOutcome,
     OperationCounts,
+    QueryInput,
     QueryOutcome,
 )
 from odf.protocol.messages import (
@@ -69,13 +80,18 @@ from odf.protocol.messages import (
     to_bytes,
 )
 from odf.protocol.private import (
+    Explanation,
     IngestMessage,
     IngestRequest,
     IngestResult,
     InternalFailure,
+    MigrateRequest,
+    RequestFolding,
     ValidateRequest,
     description_to_proto,
     ingest_event_to_proto,
+    migration_to_proto,
+    provenance_to_proto,
     validation_to_proto,
 )
 
@@ -129,6 +145,16 @@ class EngineHost:
                 grpc.StatusCode.FAILED_PRECONDITION, f"the engine did not start: {reason}"
             )
 
+    def rest(self) -> None:
+        """Have the engine give back memory, unless it has work to do."""
+        if self._warm and self._turn.acquire(blocking=False):
+            try:
+                self._engine.rest()
+            except Exception:  # noqa: BLE001  # the next operation tells whether it still works
+                traceback.print_exc()
+            finally:
+                self._turn.release()
+
     def describe(self) -> EngineDescription:
         """Say who serves, without waiting for anything."""
         engine = self._engine
@@ -156,7 +182,7 @@ class _EngineServicer(engine_pb2_grpc.EngineServicer):
         self._host.require_warm(context)
         answer: TransformResponse
         try:
-            answer = self._transform(request)
+            answer = self._transform(request, _retractions_in(context))
         except (InvalidQueryError, BadInputError) as error:
             answer = TransformResponseInvalidQuery(_with_hint(error))
         except Exception as error:  # noqa: BLE001  # everything else is the engine's own fault
@@ -181,8 +207,7 @@ class _EngineServicer(engine_pb2_grpc.EngineServicer):
         buffer = to_bytes(RawQueryResponseRoot(answer))
         yield engine_pb2.RawQueryResponse(flatbuffer=buffer)
 
-    def _transform(self, request: TransformRequest) -> TransformResponseSuccess:
-        views = [_input_view(view) for view in request.query_inputs]
+    def _transform(self, request: TransformRequest, retractions: str) -> TransformResponseSuccess:
         path = Path(request.new_data_path)
         order = SliceOrder(
             vocab=request.vocab,
@@ -192,7 +217,7 @@ class _EngineServicer(engine_pb2_grpc.EngineServicer):
             from_query=True,
         )
         with self._host.operation() as engine, _scratch_beside(path) as scratch:
-            rows = engine.transform(request.transform, views, request.vocab, scratch)
+            rows = engine.transform(_transform_job(request, scratch, retractions))
             finished = finish(rows, order)
         return TransformResponseSuccess(
             _interval(request.next_offset, finished), _watermark(request.query_inputs)
@@ -228,6 +253,29 @@ class _HostServicer(host_pb2_grpc.HostServicer):
         except Exception as error:  # noqa: BLE001  # everything else is the engine's own fault
             context.abort(grpc.StatusCode.INTERNAL, _failure(error).message)
 
+    def MigrateQuery(  # noqa: N802  # the protocol's name
+        self, message: host_pb2.MigrateQueryRequest, context: grpc.ServicerContext
+    ) -> host_pb2.MigrateQueryResponse:
+        self._host.require_warm(context)
+        try:
+            return migration_to_proto(self._migrate(MigrateRequest.from_proto(message)))
+        except (InvalidQueryError, BadInputError) as error:
+            return migration_to_proto(error)
+        except Exception as error:  # noqa: BLE001  # everything else is the engine's own fault
+            context.abort(grpc.StatusCode.INTERNAL, _failure(error).message)
+
+    def DeriveProvenance(  # noqa: N802  # the protocol's name
+        self, message: host_pb2.DeriveProvenanceRequest, context: grpc.ServicerContext
+    ) -> host_pb2.DeriveProvenanceResponse:
+        request = _read(TransformRequest, message.transform_request, context)
+        self._host.require_warm(context)
+        try:
+            return provenance_to_proto(self._provenance(request, _retractions_in(context)))
+        except (InvalidQueryError, BadInputError) as error:
+            return provenance_to_proto(error)
+        except Exception as error:  # noqa: BLE001  # everything else is the engine's own fault
+            context.abort(grpc.StatusCode.INTERNAL, _failure(error).message)
+
     def Ingest(  # noqa: N802  # the protocol's name
         self, message: host_pb2.IngestRequest, context: grpc.ServicerContext
     ) -> Iterator[host_pb2.IngestEvent]:
@@ -235,21 +283,39 @@ class _HostServicer(host_pb2_grpc.HostServicer):
         for event in _while_running(lambda tell: self._ingest(message, tell)):
             yield ingest_event_to_proto(event)
 
+    def _provenance(self, request: TransformRequest, retractions: str) -> Explanation:
+        path = Path(request.new_data_path)
+        with self._host.operation() as engine, _scratch_beside(path) as scratch:
+            job = replace(_transform_job(request, scratch, retractions), new_checkpoint=None)
+            found = engine.provenance(job)
+            write_origins(found.origins, request.next_offset, path)
+        columns = tuple(
+            ColumnOrigin(name, tuple(InputColumn(*source) for source in sources))
+            for name, sources in found.columns.items()
+        )
+        return Explanation(found.how, columns)
+
     def _validate(self, request: ValidateRequest) -> QueryOutcome:
-        inputs = [
-            ValidatedInput(
-                alias=view.alias,
-                schema=None if view.schema is None else _arrow_schema(view.schema),
-                has_retractions=view.has_retractions,
-            )
-            for view in request.inputs
-        ]
+        inputs = [_validated_input(view) for view in request.inputs]
         with self._host.operation() as engine:
             found = engine.validate(
                 request.transform, inputs, request.vocab, preprocess=request.preprocess
             )
         schema = None if found.output_schema is None else _schema_bytes(found.output_schema)
-        return QueryOutcome(found.query_class, schema, tuple(found.warnings))
+        return QueryOutcome(found.query_class, schema, tuple(found.warnings), found.description)
+
+    def _migrate(self, request: MigrateRequest) -> MigrationOutcome:
+        inputs = [_validated_input(view) for view in request.inputs]
+        with self._host.operation() as engine:
+            found = engine.migrate(
+                request.transform, inputs, request.vocab, Path(request.checkpoint_path)
+            )
+        if found.reason is None:
+            return MigrationOutcome(kept=True)
+        for table, rows in found.discarded.items():
+            _log(f"the state of the last query is given up: {rows} rows of {table}")
+        discarded = tuple(DiscardedRows(name, rows) for name, rows in found.discarded.items())
+        return MigrationOutcome(False, found.reason, discarded)
 
     def _ingest(
         self, message: host_pb2.IngestRequest, tell: Callable[[IngestMessage], None]
@@ -270,10 +336,12 @@ class _HostServicer(host_pb2_grpc.HostServicer):
             finished = finish(made.rows, order, warn=reporter.warning)
         return IngestResult(
             counts=finished.counts,
-            rows_read=made.rows_read,
+            rows_read=finished.counts.total if made.rows_read is None else made.rows_read,
             keys_revised_ignored=made.keys_revised_ignored,
             rows_unchanged=made.rows_unchanged,
             schema=_schema_bytes(finished.schema),
+            keys_known=made.keys_known,
+            bad_rows=made.bad_rows,
         )
 
 
@@ -344,7 +412,52 @@ def _input_view(view: TransformRequestInput) -> InputView:
         vocab=view.vocab,
         offset_start=None if interval is None else interval.start,
         offset_end=None if interval is None else interval.end,
+        watermarks=tuple(
+            InputWatermark(mark.system_time.epoch_ms, mark.event_time.epoch_ms)
+            for mark in view.explicit_watermarks
+        ),
     )
+
+
+def _validated_input(view: QueryInput) -> ValidatedInput:
+    return ValidatedInput(
+        alias=view.alias,
+        schema=None if view.schema is None else _arrow_schema(view.schema),
+        has_retractions=view.has_retractions,
+        vocab=view.vocab,
+    )
+
+
+def _retractions_in(context: grpc.ServicerContext) -> str:
+    """Return what the caller says about retractions of the inputs; empty if it says nothing."""
+    found = dict(context.invocation_metadata()).get(RETRACTIONS_HEADER, "")
+    return found if isinstance(found, str) else ""
+
+
+def _transform_job(request: TransformRequest, scratch: Path, retractions: str) -> TransformJob:
+    told = {"0": False, "1": True}
+    views = [_input_view(view) for view in request.query_inputs]
+    if len(retractions) == len(views):
+        views = [
+            replace(view, has_retractions=told.get(one))
+            for view, one in zip(views, retractions, strict=True)
+        ]
+    previous, new = request.prev_checkpoint_path, request.new_checkpoint_path
+    return TransformJob(
+        transform=request.transform,
+        inputs=tuple(views),
+        vocab=request.vocab,
+        scratch=scratch,
+        prev_checkpoint=Path(previous) if previous else None,
+        new_checkpoint=Path(new) if new else None,
+        log=_log,
+    )
+
+
+def _log(line: str) -> None:
+    """Leave a line on standard error, which is the log."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _ingest_job(request: IngestRequest) -> IngestJob:
@@ -368,7 +481,15 @@ def _ingest_job(request: IngestRequest) -> IngestJob:
         max_retract_share=request.max_retract_share,
         min_rows_for_retract_guard=request.min_rows_for_retract_guard,
         half=request.half,
+        folding=_folding(request.folding),
+        quarantine_path=request.quarantine_path,
     )
+
+
+def _folding(folding: RequestFolding | None) -> Folding | None:
+    if folding is None:
+        return None
+    return Folding(folding.first, folding.count, folding.output_path)
 
 
 def _interval(next_offset: int, finished: FinishedSlice) -> OffsetInterval | None:
@@ -403,12 +524,14 @@ def _scratch_beside(path: Path) -> Iterator[Path]:
 def _read_half(made: IngestedRows, path: Path) -> IngestResult:
     """Write rows as they were read, with all digits, for another engine to go on with."""
     schema = made.rows.schema
+    rows = _write_plain(made.rows, path, schema)
     return IngestResult(
-        counts=OperationCounts(append=_write_plain(made.rows, path, schema)),
-        rows_read=made.rows_read,
+        counts=OperationCounts(append=rows),
+        rows_read=rows if made.rows_read is None else made.rows_read,
         keys_revised_ignored=0,
         rows_unchanged=0,
         schema=_schema_bytes(schema),
+        bad_rows=made.bad_rows,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from odf.engines.spark.session import SparkRuntime, SparkSettings
 from odf.errors import OdfError
+from odf.limits import MERGE_TASK_BYTES
 
 if TYPE_CHECKING:
     from odf.engines.host.main import HostOptions
@@ -36,8 +37,8 @@ def main(argv: Sequence[str]) -> int:
     from odf.engines.host.main import serve  # noqa: PLC0415
     from odf.engines.spark.engine import SparkEngine  # noqa: PLC0415
 
-    def make_engine(_options: "HostOptions") -> "SparkEngine":
-        return SparkEngine(settings, runtime)
+    def make_engine(options: "HostOptions") -> "SparkEngine":
+        return SparkEngine(settings, runtime, task_bytes=options.arguments.task_bytes)
 
     return serve(make_engine, argv, add_options=_add_options)
 
@@ -51,6 +52,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--heap", default="1g", help="largest heap of the Java process")
     parser.add_argument("--cores", type=int, help="tasks that run at once")
+    parser.add_argument("--master", help="a cluster to run tasks on, as Spark names it")
+    parser.add_argument(
+        "--task-bytes",
+        type=int,
+        default=MERGE_TASK_BYTES,
+        help="bytes of rows that are merged inside one task; -1 for none",
+    )
     parser.add_argument("--archives", type=Path, help="folder of class archives, only read")
 
 
@@ -67,6 +75,7 @@ def _settings(argv: Sequence[str]) -> SparkSettings:
         heap=given.heap,
         cores=given.cores,
         archives=given.archives,
+        master=given.master,
     )
 
 

@@ -13,7 +13,8 @@ from odf.errors import InvalidQueryError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical."
+_LEAVES: Final = frozenset({"AttributeReference", "Literal", "UnresolvedAttribute"})
+# Most parts of expressions; every question to the JVM takes its time.
 _WITH_PLAN: Final = frozenset(
     {
         "ScalarSubquery",
@@ -23,6 +24,15 @@ _WITH_PLAN: Final = frozenset(
         "FunctionTableSubqueryArgumentExpression",
     }
 )
+
+AS_OF_HINT: Final = (
+    "write for example: SELECT l.event_time, l.amount, r.price FROM l LEFT ASOF JOIN r "
+    "MATCH_CONDITION (l.event_time >= r.event_time) ON l.symbol = r.symbol"
+)
+"""What to write to find the version that was valid at a row's event time."""
+
+_HINTS: Final = {"_LEGACY_ERROR_TEMP_0056": AS_OF_HINT}
+# What to do about conditions of Spark; this one is FOR SYSTEM_TIME AS OF with a column.
 
 
 class Expression:
@@ -40,6 +50,8 @@ class Expression:
     @property
     def children(self) -> list["Expression"]:
         """The expressions that it is made of."""
+        if self.kind in _LEAVES:
+            return []
         return [Expression(child) for child in _items(self.java.children())]
 
     @property
@@ -66,6 +78,41 @@ class Expression:
     def argument_count(self) -> int:
         """Number of arguments of an `UnresolvedFunction`."""
         return int(self.java.arguments().size())
+
+    @property
+    def attribute_id(self) -> int | None:
+        """What tells a column from all others of the plan, if this is the mention of one."""
+        return int(self.java.exprId().id()) if self.kind == "AttributeReference" else None
+
+    @property
+    def output_id(self) -> int:
+        """The id that a named expression has above its node."""
+        return int(self.java.exprId().id())
+
+    @property
+    def type_name(self) -> str:
+        """Name of the type of a resolved expression, as SQL writes it in small letters."""
+        return str(self.java.dataType().simpleString())
+
+    @property
+    def mentioned(self) -> set[int]:
+        """The ids of all columns that it is made of."""
+        return {part.attribute_id for part in self.walk() if part.attribute_id is not None}
+
+    @property
+    def name(self) -> str:
+        """Name of a named expression."""
+        return str(self.java.name())
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether its value depends on no row."""
+        return bool(self.java.foldable())
+
+    @property
+    def value(self) -> Any:
+        """The value of a constant expression, in Catalyst's own representation."""
+        return self.java.eval(None)
 
     def walk(self) -> Iterator["Expression"]:
         """Yield this expression and all that it is made of, subqueries not entered."""
@@ -134,6 +181,57 @@ class Plan:
         return bool(self.java.byName())
 
     @property
+    def join_type(self) -> str:
+        """Kind of a `Join` or `AsOfJoin`, for example `Inner` or `LeftOuter`."""
+        return str(self.java.joinType().toString())
+
+    @property
+    def condition(self) -> Expression | None:
+        """What `ON` says in a `Join` or `AsOfJoin`, or the condition of a `Filter`."""
+        found = self.java.condition()
+        if self.kind == "Filter":
+            return Expression(found)
+        return None if found.isEmpty() else Expression(found.get())
+
+    @property
+    def grouping(self) -> list[Expression]:
+        """The keys of an `Aggregate`."""
+        return [Expression(item) for item in _items(self.java.groupingExpressions())]
+
+    @property
+    def aggregates(self) -> list[Expression]:
+        """The columns of an `Aggregate`, each an attribute or an alias."""
+        return [Expression(item) for item in _items(self.java.aggregateExpressions())]
+
+    @property
+    def expand_lists(self) -> list[list[Expression]]:
+        """The lists of values of an `Expand`: each row of its input becomes one row of each."""
+        return [
+            [Expression(item) for item in _items(values)]
+            for values in _items(self.java.projections())
+        ]
+
+    @property
+    def match_condition(self) -> Expression:
+        """What `MATCH_CONDITION` says in an `AsOfJoin`; the left side's operand comes first."""
+        return Expression(self.java.asOfCondition())
+
+    @property
+    def output_ids(self) -> list[int]:
+        """Ids of the columns of a resolved node, in their order."""
+        return [int(item.exprId().id()) for item in _items(self.java.output())]
+
+    @property
+    def projected(self) -> list[Any]:
+        """The columns of a `Project`, each an attribute or an alias."""
+        return _items(self.java.projectList())
+
+    @property
+    def attributes(self) -> list[Expression]:
+        """The columns of a resolved node, as mentions of them."""
+        return [Expression(item) for item in _items(self.java.output())]
+
+    @property
     def output(self) -> list[tuple[str, Any]]:
         """Names and attributes of the columns of a resolved node."""
         return [(str(item.name()), item) for item in _items(self.java.output())]
@@ -200,7 +298,7 @@ class Catalyst:
 
     def project(self, columns: Sequence[Any], child: Plan) -> Plan:
         """Return a projection of attributes and named expressions."""
-        return Plan(self._logical("Project")(self._sequence(columns), child.java))
+        return Plan(self._logical("Project")(self.sequence(columns), child.java))
 
     def with_child(self, node: Plan, child: Plan) -> Plan:
         """Return a node with one child over another child."""
@@ -208,7 +306,7 @@ class Catalyst:
 
     def with_children(self, node: Plan, children: Sequence[Plan]) -> Plan:
         """Return a node over other children."""
-        replaced = self._sequence([child.java for child in children])
+        replaced = self.sequence([child.java for child in children])
         return Plan(node.java.withNewChildren(replaced))
 
     def project_list(self, node: Plan) -> list[Any]:
@@ -218,7 +316,7 @@ class Catalyst:
     def named(self, expression: Any, name: str) -> Any:
         """Return an expression under a new name."""
         catalyst = self._jvm.org.apache.spark.sql.catalyst.expressions
-        empty = self._sequence([])
+        empty = self.sequence([])
         return catalyst.Alias(
             expression,
             name,
@@ -226,6 +324,66 @@ class Catalyst:
             empty,
             self._jvm.scala.Option.empty(),
             empty,
+        )
+
+    def as_attribute(self, expression: Any, attribute: Any) -> Any:
+        """Return an expression in the place of an attribute: with its name, id and all."""
+        catalyst = self._jvm.org.apache.spark.sql.catalyst.expressions
+        some = self._jvm.scala.Option.apply(attribute.metadata())
+        empty = self.sequence([])
+        return catalyst.Alias(
+            expression,
+            attribute.name(),
+            attribute.exprId(),
+            attribute.qualifier(),
+            some,
+            empty,
+        )
+
+    def aggregate(self, keys: Sequence[Any], columns: Sequence[Any], child: Plan) -> Plan:
+        """Return an aggregate with these keys and named expressions over a child."""
+        none = self._jvm.scala.Option.empty()
+        make = self._logical("Aggregate")
+        return Plan(make(self.sequence(keys), self.sequence(columns), child.java, none))
+
+    def in_one_partition(self, child: Plan) -> Plan:
+        """Return a child with all its rows in one partition."""
+        return Plan(self._logical("Repartition")(1, True, child.java))
+
+    def literal(self, sql: str) -> Any:
+        """Return a literal that is written in SQL, for example `1L` or `INTERVAL '1' DAY`."""
+        return self._session.sessionState().sqlParser().parseExpression(sql)
+
+    def cast_like(self, expression: Expression, other: Expression) -> Expression:
+        """Return an expression as the type of another; days begin at midnight UTC."""
+        cast = getattr(self._jvm.org.apache.spark.sql.catalyst.expressions, "Cast$")
+        zone = self._jvm.scala.Option.apply("UTC")
+        made = getattr(cast, "MODULE$").apply(expression.java, other.java.dataType(), zone, True)
+        return Expression(made)
+
+    def as_of_join(self, join: Plan, left_time: Expression, right_time: Expression) -> Plan:
+        """Return what a `Join` becomes if the right side's rows are versions.
+
+        Args:
+            join: The join.
+            left_time: When rows of its left side look for a version.
+            right_time: Since when versions are valid, of the same type.
+        """
+        as_of = getattr(self._logical_package(), "AsOfJoin$")
+        direction = getattr(self._jvm.org.apache.spark.sql.catalyst.plans, "AsOfJoinDirection$")
+        left, right = join.children
+        return Plan(
+            getattr(as_of, "MODULE$").apply(
+                left.java,
+                right.java,
+                left_time.java,
+                right_time.java,
+                join.java.condition(),
+                join.java.joinType(),
+                self._jvm.scala.Option.empty(),
+                True,
+                getattr(direction, "MODULE$").apply("backward"),
+            )
         )
 
     def integer(self, value: int) -> Any:
@@ -242,12 +400,13 @@ class Catalyst:
         return found
 
     def _logical(self, name: str) -> Any:
-        found = self._jvm
-        for part in (_PLANS + name).split("."):
-            found = getattr(found, part)
-        return found
+        return getattr(self._logical_package(), name)
 
-    def _sequence(self, items: Sequence[Any]) -> Any:
+    def _logical_package(self) -> Any:
+        return self._jvm.org.apache.spark.sql.catalyst.plans.logical
+
+    def sequence(self, items: Sequence[Any]) -> Any:
+        """Return a Scala sequence."""
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(items))
 
 
@@ -273,12 +432,15 @@ class translated_errors:  # noqa: N801  # used like a function
             condition = error.getCondition() or ""
             if condition and not condition.startswith("INTERNAL_ERROR"):
                 message = plain_message(str(error))
-                raise InvalidQueryError(f"{self._where}: {message}", hint=self._hint) from error
+                hint = _HINTS.get(condition, self._hint)
+                raise InvalidQueryError(f"{self._where}: {message}", hint=hint) from error
 
 
 def plain_message(text: str) -> str:
     """Return what Spark says as one line, without the plan, the query and the state code."""
-    text = text.strip().split("\n\n")[0]
+    text, mark, query = text.strip().split("\n\n")[0].partition("\n== SQL ")
+    if mark:
+        text += f" {query.partition(' ==')[0]}"
     line = " ".join(part.strip() for part in text.split(";\n")[0].splitlines())
     before, mark, after = line.partition(" SQLSTATE: ")
     if not mark:

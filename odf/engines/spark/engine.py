@@ -11,16 +11,20 @@ import odf
 from odf.engines.host.engine import (
     IngestedRows,
     IngestJob,
-    InputView,
+    Migration,
+    Provenance,
     QueryValidation,
     Reporter,
     Rows,
+    TransformJob,
     ValidatedInput,
 )
 from odf.engines.spark.ingest import ingest
+from odf.engines.spark.provenance import derive_provenance
 from odf.engines.spark.query import run
 from odf.engines.spark.session import SparkRuntime, SparkSettings
 from odf.errors import InvalidQueryError
+from odf.limits import MERGE_TASK_BYTES
 from odf.metadata.model import DatasetVocabulary, TransformSql
 
 RELEASE: Final = "odf-spark/1.0.0"
@@ -36,13 +40,22 @@ class SparkEngine:
     Args:
         settings: Where and how Spark runs.
         runtime: Spark with these settings, if it was launched already.
+        task_bytes: Bytes of rows that one task may merge without Spark's SQL; this decides on
+            speed and memory only.
     """
 
     name = "spark"
     release = RELEASE
 
-    def __init__(self, settings: SparkSettings, runtime: SparkRuntime | None = None) -> None:
+    def __init__(
+        self,
+        settings: SparkSettings,
+        runtime: SparkRuntime | None = None,
+        *,
+        task_bytes: int = MERGE_TASK_BYTES,
+    ) -> None:
         self._runtime = runtime or SparkRuntime(settings)
+        self._task_bytes = task_bytes
         self._scratch = settings.scratch
 
     @property
@@ -83,17 +96,33 @@ class SparkEngine:
                 spark, transform, inputs, vocab, Path(folder), preprocess=preprocess
             )
 
-    def transform(
+    def transform(self, job: TransformJob) -> Rows:
+        """Run the query of a derivative dataset; see the protocol."""
+        _check_engine(job.transform)
+        with self._runtime.operation() as spark:
+            return run.transform(spark, job)
+
+    def migrate(
         self,
         transform: TransformSql,
-        inputs: Sequence[InputView],
+        inputs: Sequence[ValidatedInput],
         vocab: DatasetVocabulary,
-        scratch: Path,
-    ) -> Rows:
-        """Run the query of a derivative dataset; see the protocol."""
+        checkpoint: Path,
+    ) -> Migration:
+        """Say whether the state of the last step goes on with a query; see the protocol."""
         _check_engine(transform)
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        with (
+            tempfile.TemporaryDirectory(prefix="migrate-", dir=self._scratch) as folder,
+            self._runtime.operation() as spark,
+        ):
+            return run.migrate(spark, transform, inputs, vocab, checkpoint, Path(folder))
+
+    def provenance(self, job: TransformJob) -> Provenance:
+        """Say where the rows of a step come from; see the protocol."""
+        _check_engine(job.transform)
         with self._runtime.operation() as spark:
-            return run.transform(spark, transform, inputs, vocab, scratch)
+            return derive_provenance(spark, job)
 
     def raw_query(self, transform: TransformSql, input_paths: Sequence[str], scratch: Path) -> Rows:
         """Run a query over plain Parquet files; see the protocol."""
@@ -104,7 +133,13 @@ class SparkEngine:
     def ingest(self, job: IngestJob, report: Reporter) -> IngestedRows:
         """Read, preprocess and merge source files; see the protocol."""
         with self._runtime.operation() as spark:
-            return ingest(spark, job, report, cores=self._runtime.cores)
+            return ingest(
+                spark, job, report, cores=self._runtime.cores, task_bytes=self._task_bytes
+            )
+
+    def rest(self) -> None:
+        """Have Java collect its garbage and shrink its heap."""
+        self._runtime.rest()
 
     def close(self) -> None:
         """End Spark and its Java process."""

@@ -6,6 +6,7 @@ says where a row stood in the input; it ascends from part to part.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -55,8 +56,11 @@ class PartWriter:
         self._schema = schema
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
-        self._writer = pq.ParquetWriter(
-            path, schema, compression="none", use_dictionary=False, write_statistics=False
+        self._writer = self._open(path)
+
+    def _open(self, path: str) -> pq.ParquetWriter | pa.ipc.RecordBatchFileWriter:
+        return pq.ParquetWriter(
+            path, self._schema, compression="none", use_dictionary=False, write_statistics=False
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -87,5 +91,30 @@ class PartWriter:
 
     def _flush(self) -> None:
         if self._pending_rows:
-            self._writer.write_table(pa.Table.from_batches(self._pending, self._schema))
+            table = pa.Table.from_batches(self._pending, self._schema)
+            self._writer.write_table(self._arranged(table))
         self._pending, self._pending_rows = [], 0
+
+    def _arranged(self, table: pa.Table) -> pa.Table:
+        return table
+
+
+class StreamedPartWriter(PartWriter):
+    """Writes one part that is read while others are still written, and only once.
+
+    It is there under its name when it is whole, and it is an Arrow file, which costs next to
+    nothing to write and to read.
+    """
+
+    def _open(self, path: str) -> pa.ipc.RecordBatchFileWriter:
+        self._path = path
+        return pa.ipc.new_file(f"{path}.unfinished", self._schema)
+
+    def close(self) -> None:
+        """Write what is pending, finish the file and give it its name."""
+        super().close()
+        Path(f"{self._path}.unfinished").rename(self._path)
+
+    def _arranged(self, table: pa.Table) -> pa.Table:
+        # Readers take the batches as they are, and many small ones are slow to work with.
+        return table.combine_chunks()

@@ -6,10 +6,12 @@ in order (`first`, floating sums) it computes over the input in one partition, i
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from odf.data.types import from_arrow, slice_type
 from odf.engines.host.queries import RAW_INPUT
@@ -18,7 +20,7 @@ from odf.engines.spark.collect import SMALL_ROWS, Collected, collect
 from odf.engines.spark.merge.frames import quoted, read_parquet
 from odf.engines.spark.merge.layout import NewRows
 from odf.engines.spark.parts import ROW_COLUMN, Parts, PartWriter
-from odf.engines.spark.query.run import (
+from odf.engines.spark.query.results import (
     in_order,
     keep_order,
     result_schema,
@@ -27,6 +29,11 @@ from odf.engines.spark.query.run import (
 from odf.engines.spark.query.validate import Analysed, analyse_steps
 from odf.errors import BadInputError, InvalidQueryError
 from odf.metadata.model import TransformSql
+
+_PARTITION_BITS: Final = 33
+"""Where in Spark's `monotonically_increasing_id` the partition begins."""
+
+_PLACE_MASK: Final = (1 << _PARTITION_BITS) - 1
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,12 +64,44 @@ def preprocess(spark: "SparkSession", new: NewRows, query: TransformSql, scratch
             analysed = _analyse(spark, new.parts, query, in_one=True)
         result = sorted_by_all_columns(analysed.frame)
     schema = _part_schema(analysed.frame)
+    stored = pa.schema([_stored(field) for field in schema])
+    small = new.parts.rows <= SMALL_ROWS
     with translated_errors(
         "the preprocess query failed", "for values that do not fit use try_cast and the like"
     ):
-        found = collect(result, scratch / "spark", small=new.parts.rows <= SMALL_ROWS)
-    parts = _write(found, schema, scratch)
-    return NewRows(parts, pa.schema([_stored(field) for field in schema]), result_labels)
+        found = collect(result if small else _numbered(result), scratch / "spark", small=small)
+    if small:
+        return NewRows(_write(found, schema, scratch), stored, result_labels)
+    parts = Parts(found.paths, schema, found.rows)
+    return NewRows(parts, stored, _NumberedLabels(found.paths))
+
+
+def _numbered(frame: "DataFrame") -> "DataFrame":
+    """Add the hidden row column: the number of the partition, then the place in it."""
+    from pyspark.sql import functions  # noqa: PLC0415
+
+    return frame.select("*", functions.monotonically_increasing_id().alias(ROW_COLUMN))
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberedLabels:
+    """Says where rows stand in a result that lies in the files that Spark wrote."""
+
+    paths: tuple[str, ...]
+
+    def __call__(self, rows: Sequence[int]) -> list[str]:
+        sizes = {_partition(path): pq.read_metadata(path).num_rows for path in self.paths}
+        places = []
+        for row in rows:
+            partition = row >> _PARTITION_BITS
+            before = sum(size for number, size in sizes.items() if number < partition)
+            places.append(before + (row & _PLACE_MASK))
+        return result_labels(places)
+
+
+def _partition(path: str) -> int:
+    """Return the number that is in the name of a file of Spark's: `part-00003-….parquet`."""
+    return int(Path(path).name.split("-")[1])
 
 
 def _analyse(spark: "SparkSession", parts: Parts, query: TransformSql, *, in_one: bool) -> Analysed:
@@ -71,7 +110,7 @@ def _analyse(spark: "SparkSession", parts: Parts, query: TransformSql, *, in_one
     if in_one:
         frame = frame.repartition(1).sortWithinPartitions(ROW_COLUMN)
     frame.select(*visible).createOrReplaceTempView(RAW_INPUT)
-    return analyse_steps(spark, query, [RAW_INPUT], stateless_only=False)
+    return analyse_steps(spark, query, [RAW_INPUT], incremental=False)
 
 
 def _input_frame(spark: "SparkSession", parts: Parts) -> "DataFrame":

@@ -50,7 +50,7 @@ _RESULT_SETTINGS: Final = {
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.variable.substitute": "false",
     "spark.sql.crossJoin.enabled": "true",
-    # Parsed so that it can be refused in words.
+    # Plain queries refuse it in words; transforms run it in a form of their own.
     "spark.sql.join.asofJoin.enabled": "true",
 }
 
@@ -89,6 +89,8 @@ class SparkSettings:
         cores: Tasks that run at once, or None for one for each CPU that this process may use.
         archives: Folder of class archives, or None to start without.
         train: File for the class archive that the JVM writes when the engine is closed, or None.
+        master: A cluster to run tasks on, as `spark.master` takes it, or None for this process. Its
+            workers have to reach the files under the paths that they have here.
     """
 
     scratch: Path
@@ -98,6 +100,7 @@ class SparkSettings:
     cores: int | None = None
     archives: Path | None = None
     train: Path | None = None
+    master: str | None = None
 
 
 class SparkRuntime:
@@ -171,10 +174,23 @@ class SparkRuntime:
         """Give an operation a session with views and settings of its own."""
         self._busy = True
         session = self.start().newSession()
+        # Spark's parser asks the session of the thread it runs in for its settings.
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001  # there is no public way
+        sessions = jvm.org.apache.spark.sql.classic.SparkSession
+        sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001  # as above
         try:
             yield session
         finally:
+            sessions.clearActiveSession()
             session.catalog.clearCache()
+
+    def rest(self) -> None:
+        """Have Java give back the part of its heap that is free."""
+        with self._lock:
+            root = self._root
+        if root is not None:
+            jvm: Any = root.sparkContext._jvm  # noqa: SLF001  # there is no public way to Java
+            jvm.System.gc()
 
     def close(self) -> None:
         """Stop Spark and end its process, also while an operation still runs in it."""
@@ -233,13 +249,24 @@ class SparkRuntime:
         return {
             **_RESULT_SETTINGS,
             **_SPEED_SETTINGS,
-            "spark.master": f"local[{self.cores}]",
+            **self._place(),
             "spark.app.name": "odf",
-            "spark.driver.host": "localhost",
-            "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(scratch / "local"),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.default.parallelism": str(self.cores),
+        }
+
+    def _place(self) -> dict[str, str]:
+        """Say where tasks run."""
+        master = self._settings.master
+        here = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+        if master is None:
+            return {"spark.master": f"local[{self.cores}]", **here}
+        return {
+            "spark.master": master,
+            "spark.executorEnv.PYTHONPATH": _package_folder(),
+            "spark.pyspark.python": sys.executable,
+            **(here if _is_loopback(master) else {}),
         }
 
 
@@ -260,7 +287,6 @@ def _environment(inherited: Mapping[str, str], scratch: Path) -> dict[str, str]:
         for name, value in inherited.items()
         if not name.startswith(_DROPPED_ENVIRONMENT)
     }
-    package_folder = str(Path(odf.__file__).resolve().parent.parent)
     return {
         **kept,
         "SPARK_HOME": str(spark_home()),
@@ -271,9 +297,18 @@ def _environment(inherited: Mapping[str, str], scratch: Path) -> dict[str, str]:
         "HADOOP_USER_NAME": "odf",
         "PYSPARK_PYTHON": sys.executable,
         # Python workers import this package too, from wherever this process has it.
-        "PYTHONPATH": package_folder,
+        "PYTHONPATH": _package_folder(),
         "TMPDIR": str(scratch),
     }
+
+
+def _package_folder() -> str:
+    return str(Path(odf.__file__).resolve().parent.parent)
+
+
+def _is_loopback(master: str) -> bool:
+    host = master.partition("://")[2].rpartition(":")[0]
+    return host in {"localhost", "127.0.0.1", "[::1]"}
 
 
 def _connect(gateway: Gateway) -> "SparkSession":

@@ -10,7 +10,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from odf.engines.host.engine import IngestJob, InputView, Rows, SourceFile, ValidatedInput
+from odf.engines.host.engine import (
+    IngestJob,
+    InputView,
+    Rows,
+    SourceFile,
+    TransformJob,
+    ValidatedInput,
+)
 from odf.engines.host.finish import SliceOrder, finish
 from odf.engines.spark.engine import SparkEngine
 from odf.engines.spark.session import SparkSettings
@@ -89,7 +96,8 @@ def train(settings: SparkSettings) -> None:
     Args:
         settings: With `train` set.
     """
-    engine = SparkEngine(settings)
+    # Merges that go inside one task need no more of Java than reading does; the others do.
+    engine = SparkEngine(settings, task_bytes=-1)
     try:
         engine.warm_up()
         slices = _ingest(engine, settings.scratch)
@@ -171,7 +179,8 @@ def _query(engine: SparkEngine, folder: Path, slices: list[tuple[Path, pa.Schema
         used = slice(2 if "from b" in steps[-1] else 1)
         engine.validate(query, inputs[used], DEFAULT_VOCAB, preprocess=False)
         scratch = folder / f"transform-{number}"
-        rows = engine.transform(query, views[used], DEFAULT_VOCAB, scratch)
+        job = TransformJob(query, tuple(views[used]), DEFAULT_VOCAB, scratch)
+        rows = engine.transform(job)
         _finish(rows, folder / f"transform-{number}.parquet", 0, from_query=True)
     for number, text in enumerate(_RAW):
         rows = engine.raw_query(_sql(text), [str(path)], folder / f"raw-{number}")

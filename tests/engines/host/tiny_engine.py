@@ -2,7 +2,8 @@
 
 Queries: `pass` (all user columns of all inputs, as a union), `drop-op`, `keep OP` (rows of one
 operation, as a filter would), `star`, `no-event-time`, `text-event-time`, `op-7`, `empty`,
-`invalid`, `fail`, `kill`, `symlink`, `no-hidden`. Raw queries: `count`, `look JSON`.
+`invalid`, `fail`, `kill`, `symlink`, `no-hidden`, `number` (keeps a state). Raw queries:
+`count`, `look JSON`.
 """
 
 import json
@@ -24,9 +25,11 @@ from odf.engines.host.engine import (
     IngestedRows,
     IngestJob,
     InputView,
+    Migration,
     QueryValidation,
     Reporter,
     Rows,
+    TransformJob,
     ValidatedInput,
 )
 from odf.engines.host.main import HostOptions, serve
@@ -39,6 +42,26 @@ def _query(transform: TransformSql) -> str:
     return transform.queries[-1].query
 
 
+def _of(transform: TransformSql, first: DatasetVocabulary | None, vocab: DatasetVocabulary) -> str:
+    """What a state is of."""
+    return f"{_query(transform)} {first} {vocab.offset_column}"
+
+
+def _number(job: TransformJob, table: pa.Table) -> pa.Table:
+    """Number the rows, from run to run, by the column `name`; the state is the last number."""
+    key = _of(job.transform, job.inputs[0].vocab, job.vocab)
+    last = 0
+    if job.prev_checkpoint is not None:
+        found, text = job.prev_checkpoint.read_text().split("\n")
+        assert found == key, "a state of another query"
+        last = int(text)
+    names = [f"{name} {number}" for number, name in enumerate(table["name"].to_pylist(), last + 1)]
+    if job.new_checkpoint is not None:
+        job.new_checkpoint.write_text(f"{key}\n{last + table.num_rows}")
+    column = pa.array(names, pa.string())
+    return table.set_column(table.schema.names.index("name"), "name", column)
+
+
 class TinyEngine:
     name = "tiny"
     release = "tiny/1.0.0"
@@ -47,6 +70,7 @@ class TinyEngine:
     def __init__(self, *, cold: str | None = None) -> None:
         self._cold = cold
         self.closed = False
+        self.rests = 0
 
     def warm_up(self) -> None:
         if self._cold is not None:
@@ -71,15 +95,10 @@ class TinyEngine:
         )
         return QueryValidation("preprocess" if preprocess else "map", inputs[0].schema, warnings)
 
-    def transform(
-        self,
-        transform: TransformSql,
-        inputs: Sequence[InputView],
-        vocab: DatasetVocabulary,
-        scratch: Path,
-    ) -> Rows:
-        assert vocab.offset_column == "offset"
-        query, *words = _query(transform).split()
+    def transform(self, job: TransformJob) -> Rows:
+        inputs, scratch = job.inputs, job.scratch
+        assert job.vocab.offset_column == "offset"
+        query, *words = _query(job.transform).split()
         (scratch / "some-file").write_text("scratch can be written")
         if query == "invalid":
             raise InvalidQueryError("no such word: invalid", hint="say pass")
@@ -117,7 +136,24 @@ class TinyEngine:
         if query == "star":
             dropped = {"system_time"}
         table = table.drop_columns([n for n in table.schema.names if n in dropped])
+        table = _number(job, table) if query == "number" else table
         return Rows(table.schema, iter(table.to_batches(max_chunksize=2)))
+
+    def migrate(
+        self,
+        transform: TransformSql,
+        inputs: Sequence[ValidatedInput],
+        vocab: DatasetVocabulary,
+        checkpoint: Path,
+    ) -> Migration:
+        if _query(transform) == "invalid":
+            raise InvalidQueryError("no such word: invalid", hint="say pass")
+        text = checkpoint.read_text().partition("\n")[0]
+        if text == "broken":
+            raise BadInputError("the checkpoint is damaged", reason="checkpoint")
+        if text == _of(transform, inputs[0].vocab, vocab):
+            return Migration(None, {})
+        return Migration(f"it is of {text}", {"input-0": 7})
 
     def raw_query(self, transform: TransformSql, input_paths: Sequence[str], scratch: Path) -> Rows:
         assert scratch.is_dir()
@@ -154,6 +190,10 @@ class TinyEngine:
         report.warning(f"read under\x1b[31m {job.dataset_alias}")
         known = sum(pq.read_metadata(path).num_rows for path in job.history_paths)
         fresh = table.slice(min(known, table.num_rows))
+        if job.folding is not None:
+            stretch = job.history_paths[job.folding.first :][: job.folding.count]
+            folded = pa.concat_tables([pq.read_table(path) for path in stretch])
+            pq.write_table(folded, job.folding.output_path)
         op = pa.repeat(pa.scalar(0, pa.int32()), fresh.num_rows)
         fresh = fresh.add_column(0, "op", op)
         return IngestedRows(
@@ -161,6 +201,9 @@ class TinyEngine:
             rows_read=table.num_rows,
             rows_unchanged=min(known, table.num_rows),
         )
+
+    def rest(self) -> None:
+        self.rests += 1
 
     def close(self) -> None:
         self.closed = True
@@ -199,7 +242,15 @@ def _look(wishes: dict[str, list[str]]) -> dict[str, object]:
         "capabilities": _status_line("CapEff"),
         "uid": os.getuid(),
         "limits": dict(_limits()),
+        "memory": _control_group("memory.limit_in_bytes", "memory.max"),
+        "processes": next(iter(_control_group("pids.max").values()), "0"),
     }
+
+
+def _control_group(*names: str) -> dict[str, str]:
+    """Read what the control group of this process allows, in either version of control groups."""
+    paths = [path for name in names for path in Path("/sys/fs/cgroup").rglob(name)]
+    return {str(path): path.read_text().strip() for path in paths[:20]}
 
 
 def _outcome(action: object) -> str:

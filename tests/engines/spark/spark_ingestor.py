@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odf.engines.host.engine import IngestedRows, IngestJob, SourceFile
+from odf.engines.host.engine import Folding, IngestedRows, IngestJob, SourceFile
 from odf.engines.host.finish import SliceOrder, finish
 from odf.engines.spark.engine import SparkEngine
 from odf.metadata.model import (
@@ -70,6 +70,7 @@ class Ingestor:
     schema: pa.Schema | None = None
     history: list[str] = field(default_factory=list)
     rounds: int = 0
+    stretch: range | None = None
 
     def text(self, *texts: str, **options: Any) -> Round:
         """Ingest files with these contents."""
@@ -108,18 +109,30 @@ class Ingestor:
             max_retract_share=0.5,
             min_rows_for_retract_guard=20,
         )
-        job = replace(job, **options)
+        job = replace(job, folding=self._folding(), **options)
         notes = Notes()
         ingested = self.engine.ingest(job, notes)
         order = SliceOrder(self.vocab, self.next_offset, job.system_time, output, from_query=False)
         finished = finish(ingested.rows, order)
         rows: list[dict[str, Any]] = []
+        new: list[str] = []
         if output.exists():
             rows = pq.read_table(output).to_pylist()
-            self.history.append(str(output))
+            new.append(str(output))
             self.next_offset += len(rows)
             self.schema = finished.schema
+        if job.folding is not None and self.stretch is not None:
+            self.history[self.stretch.start : self.stretch.stop] = [job.folding.output_path]
+            self.stretch = None
+        self.history += new
         return Round(rows, ingested, finished.schema, notes.warnings)
+
+    def _folding(self) -> Folding | None:
+        """What `stretch` asks for: to fold these files of the history in the next round."""
+        if self.stretch is None:
+            return None
+        output = self.folder / f"folded-{self.rounds}.parquet"
+        return Folding(self.stretch.start, len(self.stretch), str(output))
 
 
 def sql(*queries: str, **steps: str) -> TransformSql:

@@ -16,6 +16,12 @@ Make = Callable[..., Ingestor]
 KV = ReadStepCsv(schema=("op INT", "k STRING", "v INT NOT NULL"), header=True)
 
 
+@pytest.fixture
+def ingestor(either_way: Make) -> Make:
+    """Merges go both ways."""
+    return either_way
+
+
 def changes(ingestor: Make, *key: str, **options: Any) -> Ingestor:
     options.setdefault("read", KV)
     return ingestor(merge=MergeStrategyChangelogStream(key or ("k",)), **options)

@@ -35,6 +35,12 @@ TYPES = {"year": "DATE", "city": "STRING", "population": "BIGINT", "event_time":
 SOURCE_YEAR = 1999
 
 
+@pytest.fixture
+def ingestor(either_way: Callable[..., Ingestor]) -> Callable[..., Ingestor]:
+    """Merges go both ways."""
+    return either_way
+
+
 def cases(vectors: Callable[[str], Any], level: str) -> list[dict[str, Any]]:
     return [
         case

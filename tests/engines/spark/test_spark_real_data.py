@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from odf.engines.host.engine import InputView, SourceFile
+from odf.engines.host.engine import InputView, SourceFile, TransformJob
 from odf.engines.spark.engine import SparkEngine
 from odf.errors import BadInputError
 from odf.metadata.model import (
@@ -184,7 +184,9 @@ def test_oil_series_and_their_union(
             path = rounds[series][number]
             offsets = pq.read_table(path, columns=["offset"]).column(0).to_pylist()
             views.append(InputView(alias, (path,), path, DEFAULT_VOCAB, offsets[0], offsets[-1]))
-        rows = engine.transform(query, views, DEFAULT_VOCAB, tmp_path / f"union-{number}")
+        rows = engine.transform(
+            TransformJob(query, tuple(views), DEFAULT_VOCAB, tmp_path / f"union-{number}")
+        )
         found_rows = [row for batch in rows.batches for row in batch.to_pylist()]
         assert {row["series"] for row in found_rows} == {"wti", "brent"}
         origins = [(row["__odf_branch"], row["__odf_offset"]) for row in found_rows]

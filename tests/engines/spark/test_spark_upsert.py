@@ -17,6 +17,12 @@ Make = Callable[..., Ingestor]
 KV = ReadStepCsv(schema=("k STRING", "v INT"), header=True)
 
 
+@pytest.fixture
+def ingestor(either_way: Make) -> Make:
+    """Merges go both ways."""
+    return either_way
+
+
 def states(ingestor: Make, *schema: str) -> Ingestor:
     read = ReadStepCsv(schema=schema, header=True) if schema else KV
     return ingestor(read=read, merge=MergeStrategyUpsertStream(("k",)))

@@ -12,7 +12,8 @@ from odf.engines.spark.merge.context import MergeContext
 from odf.engines.spark.merge.event_time import fill_value, filled
 from odf.engines.spark.merge.frames import ROW, names_of, new_frame
 from odf.engines.spark.merge.layout import MergeLayout, NewRows
-from odf.metadata.model import Timestamp
+from odf.engines.spark.merge.small import merge_in_task
+from odf.metadata.model import MergeStrategyAppend, Timestamp
 
 _APPEND = 0
 
@@ -26,6 +27,9 @@ def append(merge: MergeContext) -> IngestedRows:
     if _is_sorted(new, layout, merge.event_time):
         batches = _as_they_are(new, layout, merge.event_time, schema)
         return IngestedRows(Rows(schema, batches), new.parts.rows)
+    merged = merge_in_task(merge, MergeStrategyAppend())
+    if merged is not None:
+        return IngestedRows(Rows(schema, merged[0].batches(schema)), new.parts.rows)
     frame = (
         new_frame(merge.spark, new, layout)
         .selectExpr(

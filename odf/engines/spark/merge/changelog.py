@@ -5,15 +5,17 @@ of corrections that stand alone are settled, as in every slice that we write (de
 `-C` is a `-R`, a lone `+C` a `+A`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from odf.engines.host.engine import IngestedRows, Reporter, Rows
-from odf.engines.spark.collect import collect
+from odf.engines.spark.collect import Collected, collect
 from odf.engines.spark.merge.checks import refuse_null_keys, refuse_unknown_operations
 from odf.engines.spark.merge.context import MergeContext
 from odf.engines.spark.merge.event_time import filled
 from odf.engines.spark.merge.frames import OP, ROW, names_of, new_frame
 from odf.engines.spark.merge.layout import PRIMARY_KEY
+from odf.engines.spark.merge.small import merge_in_task
 from odf.errors import BadInputError
 from odf.metadata.model import MergeStrategyChangelogStream, OperationType
 
@@ -48,9 +50,26 @@ def changelog(
     refuse_null_keys(new, layout, keys)
     if layout.has_op:
         refuse_unknown_operations(new, layout)
+    merged = merge_in_task(merge, strategy, keys)
+    if merged is not None:
+        found, lone = merged[0], merged[1].lone
+    else:
+        found, lone = _by_sql(merge, keys)
+    if lone:
+        report.warning(
+            f"{lone} halves of corrections have no other half beside them: a lone -C was taken "
+            "as -R, a lone +C as +A"
+        )
+    schema = layout.output_schema(op_column, keeps_not_null=range(len(layout.columns)))
+    return IngestedRows(Rows(schema, found.batches(schema)), new.parts.rows)
+
+
+def _by_sql(merge: MergeContext, keys: Sequence[int]) -> tuple[Collected, int]:
+    """Return the rows, and how many operations were settled."""
+    layout = merge.layout
     by_key = ", ".join(f"c{key}" for key in keys)
     within = f"OVER (PARTITION BY {by_key} ORDER BY {ROW})"
-    rows = new_frame(merge.spark, new, layout)
+    rows = new_frame(merge.spark, merge.new, layout)
     if not layout.has_op:
         rows = rows.selectExpr("*", f"{_APPEND} AS {OP}")
     settled = (
@@ -73,11 +92,5 @@ def changelog(
     )
     found = collect(frame, merge.scratch / "merged", small=merge.small)
     lone = found.count(_LONE, 1)
-    if lone:
-        report.warning(
-            f"{lone} halves of corrections have no other half beside them: a lone -C was taken "
-            "as -R, a lone +C as +A"
-        )
-    schema = layout.output_schema(op_column, keeps_not_null=range(len(layout.columns)))
-    visible = replace(found, schema=found.schema.remove(found.schema.get_field_index(_LONE)))
-    return IngestedRows(Rows(schema, visible.batches(schema)), new.parts.rows)
+    visible = found.schema.remove(found.schema.get_field_index(_LONE))
+    return replace(found, schema=visible), lone

@@ -17,6 +17,13 @@ _MOST: Final = 10
 _LONGEST_VALUE: Final = 60
 
 
+CUT_DIGITS: Final = (
+    "column `{}` has timestamps finer than milliseconds; they were cut to milliseconds, towards "
+    "the past"
+)
+"""What is said of a column whose times had more digits than a slice keeps."""
+
+
 def refuse_null_keys(new: NewRows, layout: MergeLayout, keys: Sequence[int]) -> None:
     """Refuse rows that have no key.
 
@@ -134,10 +141,7 @@ def warn_of_cut_digits(new: NewRows, layout: MergeLayout, report: Reporter) -> N
     ]
     for name in names:
         if any(loses_digits(table.column(name)) for table in new.parts.tables([name])):
-            report.warning(
-                f"column `{name}` has timestamps finer than milliseconds; they were cut to "
-                "milliseconds, towards the past"
-            )
+            report.warning(CUT_DIGITS.format(name))
 
 
 def _short(value: object) -> str:

@@ -23,6 +23,7 @@ class MergeContext:
         event_time: For rows that have none.
         scratch: Folder for temporary files.
         small: Whether new rows and history are few enough to take the result through memory.
+        task_bytes: Bytes of rows that one task may merge without Spark's SQL.
     """
 
     spark: "SparkSession"
@@ -32,3 +33,4 @@ class MergeContext:
     event_time: Timestamp
     scratch: Path
     small: bool
+    task_bytes: int = 0

@@ -12,6 +12,7 @@ from odf.engines.spark.merge.context import MergeContext
 from odf.engines.spark.merge.event_time import filled
 from odf.engines.spark.merge.frames import OFFSET, ROW, history_frame, names_of, new_frame
 from odf.engines.spark.merge.layout import PRIMARY_KEY, MergeLayout
+from odf.engines.spark.merge.small import merge_in_task
 from odf.metadata.model import MergeStrategyLedger
 
 if TYPE_CHECKING:
@@ -33,9 +34,16 @@ def ledger(merge: MergeContext, strategy: MergeStrategyLedger) -> IngestedRows:
     spark, new, layout = merge.spark, merge.new, merge.layout
     keys = layout.positions(strategy.primary_key, PRIMARY_KEY)
     refuse_null_keys(new, layout, keys)
+    schema = layout.output_schema(
+        layout.vocab.operation_type_column, keeps_not_null=range(len(layout.columns))
+    )
+    merged = merge_in_task(merge, strategy, keys, _values(layout, keys))
+    if merged is not None:
+        found, result = merged
+        rows = Rows(schema, found.batches(schema))
+        return _ingested(merge, rows, found.rows, result.revised, result.known)
     key_names = [f"c{key}" for key in keys]
-    rows = new_frame(spark, new, layout)
-    rows.createOrReplaceTempView("odf_new")
+    new_frame(spark, new, layout).createOrReplaceTempView("odf_new")
     first = spark.sql(
         f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {', '.join(key_names)} "  # noqa: S608
         f"ORDER BY {ROW}) AS n FROM odf_new) WHERE n = 1"
@@ -43,9 +51,6 @@ def ledger(merge: MergeContext, strategy: MergeStrategyLedger) -> IngestedRows:
     if merge.history:
         known = history_frame(spark, merge.history, layout, keys).select(*key_names)
         first = first.join(known, key_names, "left_anti")
-    schema = layout.output_schema(
-        layout.vocab.operation_type_column, keeps_not_null=range(len(layout.columns))
-    )
     frame = (
         first.selectExpr(
             f"{_APPEND} AS op",
@@ -57,14 +62,34 @@ def ledger(merge: MergeContext, strategy: MergeStrategyLedger) -> IngestedRows:
         .drop(ROW)
     )
     found = collect(frame, merge.scratch / "merged", small=merge.small)
-    ignored = new.parts.rows - found.rows
-    revised = _count_revised(spark, layout, keys, merge.history) if ignored else 0
+    revised = known_keys = 0
+    if found.rows < new.parts.rows:
+        revised = _count_revised(spark, layout, keys, merge.history)
+        by_key = ", ".join(key_names)
+        distinct = spark.sql(f"SELECT count(DISTINCT {by_key}) AS n FROM odf_new")  # noqa: S608
+        known_keys = int(distinct.collect()[0]["n"]) - found.rows
+    rows = Rows(schema, found.batches(schema))
+    return _ingested(merge, rows, found.rows, revised, known_keys)
+
+
+def _ingested(merge: MergeContext, rows: Rows, kept: int, revised: int, known: int) -> IngestedRows:
+    read = merge.new.parts.rows
     return IngestedRows(
-        Rows(schema, found.batches(schema)),
-        rows_read=new.parts.rows,
+        rows,
+        rows_read=read,
         keys_revised_ignored=revised,
-        rows_unchanged=ignored - revised,
+        rows_unchanged=read - kept - revised,
+        keys_known=known,
     )
+
+
+def _values(layout: MergeLayout, keys: tuple[int, ...]) -> list[int]:
+    """Return the columns whose change is a revision."""
+    return [
+        position
+        for position, column in enumerate(layout.columns)
+        if position not in keys and column.in_new
+    ]
 
 
 def _count_revised(
@@ -72,13 +97,9 @@ def _count_revised(
 ) -> int:
     """Count the keys that come with other values than when they were first seen.
 
-    An event time that the new row does not have is not another value.
+    A value that is not there is not another one: columns come and go between exports.
     """
-    values = [
-        position
-        for position, column in enumerate(layout.columns)
-        if position not in keys and column.in_new
-    ]
+    values = _values(layout, keys)
     if not values:
         return 0
     by_key = ", ".join(f"c{key}" for key in keys)
@@ -95,8 +116,8 @@ def _count_revised(
         reference = "CASE WHEN s.known THEN s.f ELSE a.f END"
         source += f" LEFT JOIN odf_seen s ON {on}"
     differs = " OR ".join(
-        f"NOT (c{position} <=> f.c{position})"
-        + (f" AND c{position} IS NOT NULL" if position == 0 else "")
+        f"NOT (c{position} <=> f.c{position}) AND c{position} IS NOT NULL "
+        f"AND f.c{position} IS NOT NULL"
         for position in values
     )
     columns = ", ".join(f"a.c{position}" for position in (*keys, *values))

@@ -15,6 +15,7 @@ from odf.engines.spark.merge.context import MergeContext
 from odf.engines.spark.merge.event_time import filled
 from odf.engines.spark.merge.frames import OFFSET, OP, history_frame, names_of, new_frame
 from odf.engines.spark.merge.layout import PRIMARY_KEY, MergeLayout
+from odf.engines.spark.merge.small import merge_in_task
 from odf.errors import BadInputError
 from odf.metadata.model import MergeStrategySnapshot, OperationType
 
@@ -56,11 +57,17 @@ def snapshot(
     compared = _compared(layout, strategy, keys)
     refuse_null_keys(new, layout, keys)
     refuse_duplicate_keys(new, layout, keys)
-    frame = _changes(merge, keys, compared) if merge.history else _first(merge)
-    order = [f"c{key}" for key in keys]
-    found = collect(frame.sort(*order, OP), merge.scratch / "merged", small=merge.small)
-    if merge.history:
-        _check_loss(merge, found.count(OP, OperationType.RETRACT), keys, guard)
+    merged = merge_in_task(merge, strategy, keys, compared)
+    if merged is not None:
+        found, state_rows = merged[0], merged[1].state_rows
+    else:
+        frame = _changes(merge, keys, compared) if merge.history else _first(merge)
+        order = [f"c{key}" for key in keys]
+        found = collect(frame.sort(*order, OP), merge.scratch / "merged", small=merge.small)
+        state_rows = None
+    retracted = found.count(OP, OperationType.RETRACT)
+    if retracted and not guard.allowed:
+        _check_loss(merge, retracted, keys, guard, state_rows)
     written = found.count(OP, OperationType.APPEND) + found.count(OP, OperationType.CORRECT_TO)
     schema = layout.output_schema(layout.vocab.operation_type_column, keeps_not_null=keys)
     return IngestedRows(
@@ -143,12 +150,15 @@ def _changes(merge: MergeContext, keys: Sequence[int], compared: Sequence[int]) 
 
 
 def _check_loss(
-    merge: MergeContext, retracted: int, keys: Sequence[int], guard: RetractGuard
+    merge: MergeContext,
+    retracted: int,
+    keys: Sequence[int],
+    guard: RetractGuard,
+    state: int | None,
 ) -> None:
-    if guard.allowed or not retracted:
-        return
-    history = history_frame(merge.spark, merge.history, merge.layout, keys)
-    state = project_state(history, keys).count()
+    if state is None:
+        history = history_frame(merge.spark, merge.history, merge.layout, keys)
+        state = project_state(history, keys).count()
     rows = merge.new.parts.rows
     if rows and (state < guard.min_rows or retracted <= guard.max_share * state):
         return

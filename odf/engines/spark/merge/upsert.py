@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odf.engines.host.engine import IngestedRows, Rows
-from odf.engines.spark.collect import collect
+from odf.engines.spark.collect import Collected, collect
 from odf.engines.spark.merge.checks import refuse_null_keys, refuse_unknown_operations
 from odf.engines.spark.merge.context import MergeContext
 from odf.engines.spark.merge.event_time import filled
 from odf.engines.spark.merge.frames import OP, ROW, history_frame, names_of, new_frame
-from odf.engines.spark.merge.layout import PRIMARY_KEY
+from odf.engines.spark.merge.layout import PRIMARY_KEY, MergeLayout
+from odf.engines.spark.merge.small import merge_in_task
 from odf.engines.spark.merge.snapshot import project_state
 from odf.metadata.model import MergeStrategyUpsertStream, OperationType
 
@@ -41,10 +42,8 @@ def upsert(merge: MergeContext, strategy: MergeStrategyUpsertStream) -> Ingested
     refuse_null_keys(new, layout, keys)
     if layout.has_op:
         refuse_unknown_operations(new, layout)
-    _newest(merge, keys).createOrReplaceTempView("odf_new")
-    changes = _changes(merge, keys) if merge.history else _first(merge)
-    order = [f"c{key}" for key in keys]
-    found = collect(changes.sort(*order, OP), merge.scratch / "merged", small=merge.small)
+    merged = merge_in_task(merge, strategy, keys, _compared(layout, keys))
+    found = _by_sql(merge, keys) if merged is None else merged[0]
     written = sum(found.count(OP, operation) for operation in (_APPEND, _RETRACT, _TO))
     schema = layout.output_schema(layout.vocab.operation_type_column, keeps_not_null=keys)
     return IngestedRows(
@@ -52,6 +51,21 @@ def upsert(merge: MergeContext, strategy: MergeStrategyUpsertStream) -> Ingested
         rows_read=new.parts.rows,
         rows_unchanged=new.parts.rows - written,
     )
+
+
+def _compared(layout: MergeLayout, keys: Sequence[int]) -> list[int]:
+    return [
+        position
+        for position, column in enumerate(layout.columns)
+        if position not in keys and column.in_new
+    ]
+
+
+def _by_sql(merge: MergeContext, keys: Sequence[int]) -> Collected:
+    _newest(merge, keys).createOrReplaceTempView("odf_new")
+    changes = _changes(merge, keys) if merge.history else _first(merge)
+    order = [f"c{key}" for key in keys]
+    return collect(changes.sort(*order, OP), merge.scratch / "merged", small=merge.small)
 
 
 def _newest(merge: MergeContext, keys: Sequence[int]) -> "DataFrame":
@@ -89,8 +103,7 @@ def _changes(merge: MergeContext, keys: Sequence[int]) -> "DataFrame":
         f"(n.c{position} IS NULL OR n.c{position} <=> o.c{position})"
         if position == 0  # an event time counts only where the new row has one
         else f"n.c{position} <=> o.c{position}"
-        for position, column in enumerate(layout.columns)
-        if position not in keys and column.in_new
+        for position in _compared(layout, keys)
     ]
     changed = f"NOT ({' AND '.join(same)})" if same else "false"
     old_values = ", ".join(f"o.{name} AS {name}" for name in names)

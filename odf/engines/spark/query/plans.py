@@ -6,7 +6,8 @@ White lists, because a statement that is not known here could do anything.
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from odf.engines.spark.catalyst import Expression, Plan
+from odf.engines.host.queries import refuse_geometry
+from odf.engines.spark.catalyst import AS_OF_HINT, Expression, Plan
 from odf.engines.spark.query.functions import (
     AGGREGATES,
     ALLOWED,
@@ -75,10 +76,12 @@ _STATEFUL_EXPRESSIONS: Final = {
     "InSubquery": "IN with a subquery",
     "LateralSubquery": "a lateral join",
 }
-# Which version an as-of join finds among equal ones is not defined, so it is nowhere allowed.
+# Which version an as-of join finds among equal ones is not defined, and transforms alone have a
+# rule for it.
 _BATCH: Final = frozenset(_STATEFUL) - {"AsOfJoin"}
 _ALLOWED_PARSED: Final = _STATELESS_PARSED | _BATCH
 _ALLOWED_ANALYSED: Final = STATELESS_ANALYSED | _CONSTANT_LEAVES | _BATCH
+_INCREMENTAL: Final = frozenset({"AsOfJoin"})
 
 _COMMANDS: Final = {
     "ScriptTransformation": "running a script (TRANSFORM … USING)",
@@ -120,21 +123,16 @@ _VERBS: Final = (
     "Update",
     "Use",
 )
-_STATE_HINT: Final = (
-    "this release has no stateful transforms: use only SELECT, WHERE, UNION ALL and LATERAL VIEW"
-)
 
 
-def check_parsed(
-    plan: Plan, where: str, relations: Collection[str], *, stateless_only: bool
-) -> None:
+def check_parsed(plan: Plan, where: str, relations: Collection[str], *, incremental: bool) -> None:
     """Refuse what a parsed query shows to be impossible. Looks nothing up.
 
     Args:
         plan: The parsed query.
         where: Which query it is, for messages.
         relations: Names of the views that it may read.
-        stateless_only: Whether nodes that look at more than one row are refused.
+        incremental: Whether it is the query of a transform, which runs again and again.
 
     Raises:
         InvalidQueryError: It is no query, reads something else, or does what is not allowed.
@@ -146,10 +144,9 @@ def check_parsed(
         if node.kind == "UnresolvedWith"
         for name, _ in node.cte_relations
     }
+    allowed = _ALLOWED_PARSED | _INCREMENTAL if incremental else _ALLOWED_PARSED
     for node in plan.walk():
-        if stateless_only:
-            _refuse_state(node, where)
-        _check_node_kind(node, where, _ALLOWED_PARSED)
+        _check_node_kind(node, where, allowed)
         if node.kind == "UnresolvedWith" and node.is_recursive:
             raise InvalidQueryError(f"{where}: WITH RECURSIVE is not allowed")
         if node.kind == "UnresolvedRelation":
@@ -157,27 +154,24 @@ def check_parsed(
         if node.kind == "UnresolvedTableValuedFunction":
             _check_table_function(node, where)
         for expression in _all_expressions(node):
-            _check_function(expression, where, stateless_only=stateless_only)
+            _check_function(expression, where)
 
 
-def check_analysed(
-    plan: Plan, where: str, inputs: Collection[str], *, stateless_only: bool
-) -> None:
+def check_analysed(plan: Plan, where: str, inputs: Collection[str], *, incremental: bool) -> None:
     """Refuse what only the analysed query shows.
 
     Args:
         plan: The analysed query.
         where: Which query it is, for messages.
         inputs: Names of the input views, casefolded; what is in them is not the query's.
-        stateless_only: Whether nodes that look at more than one row are refused.
+        incremental: Whether it is the query of a transform, which runs again and again.
 
     Raises:
         InvalidQueryError: It does what is not allowed.
     """
+    allowed = _ALLOWED_ANALYSED | _INCREMENTAL if incremental else _ALLOWED_ANALYSED
     for node in plan.walk(inputs):
-        if stateless_only:
-            _refuse_state(node, where)
-        _check_node_kind(node, where, _ALLOWED_ANALYSED)
+        _check_node_kind(node, where, allowed)
         for expression in node.expressions:
             _check_determinism(expression, where)
 
@@ -194,6 +188,32 @@ def is_stateless(plan: Plan, inputs: Collection[str]) -> bool:
         return False
     parts = (part for node in nodes for found in node.expressions for part in found.walk())
     return not any(part.kind in _STATEFUL_EXPRESSIONS for part in parts)
+
+
+def stateful_construct(node: Plan) -> str | None:
+    """Say what makes a node look at more than one row, in words; None if it does not.
+
+    Args:
+        node: A node of a parsed or analysed plan; what is below it does not count.
+    """
+    if node.kind in _STATEFUL:
+        return _STATEFUL[node.kind]
+    for expression in node.expressions:
+        for part in expression.walk():
+            if part.kind in _STATEFUL_EXPRESSIONS:
+                return _STATEFUL_EXPRESSIONS[part.kind]
+    return None
+
+
+def is_stateless_text(plan: Plan) -> bool:
+    """Tell whether a parsed query shows nothing that looks at more than one row.
+
+    Args:
+        plan: The parsed query.
+    """
+    return not any(
+        stateful_construct(node) is not None or _calls_aggregate(node) for node in plan.walk()
+    )
 
 
 def refuse_constant_rows(plan: Plan, where: str, inputs: Collection[str] = ()) -> None:
@@ -224,9 +244,10 @@ def _check_node_kind(node: Plan, where: str, allowed: Collection[str]) -> None:
         node.kind.startswith(_VERBS) or node.kind.endswith(("Command", "Statement"))
     ):
         what = f"the statement {_words(node.kind)}"
+    one_query = "a step is one query: SELECT …, with WITH if needed"
     raise InvalidQueryError(
         f"{where}: {what or 'the construct ' + node.kind} is not allowed",
-        hint="a step is one query: SELECT …, with WITH if needed",
+        hint=AS_OF_HINT if node.kind == "RelationTimeTravel" else one_query,
     )
 
 
@@ -256,30 +277,10 @@ def _check_table_function(node: Plan, where: str) -> None:
         raise InvalidQueryError(f"{where}: the table function {name} is not allowed")
 
 
-def _refuse_state(node: Plan, where: str) -> None:
-    construct = _STATEFUL.get(node.kind)
-    if construct is None:
-        for expression in node.expressions:
-            construct = next(
-                (
-                    _STATEFUL_EXPRESSIONS[part.kind]
-                    for part in expression.walk()
-                    if part.kind in _STATEFUL_EXPRESSIONS
-                ),
-                None,
-            )
-            if construct:
-                break
-    if construct is not None:
-        raise _needs_state(where, construct)
-
-
-def _needs_state(where: str, construct: str) -> InvalidQueryError:
-    return InvalidQueryError(
-        f"{where}: {construct} needs state between runs, because rows of earlier runs can "
-        "change its result",
-        hint=_STATE_HINT,
-        details={"construct": construct},
+def _calls_aggregate(node: Plan) -> bool:
+    return any(
+        part.kind == "UnresolvedFunction" and part.function_name[-1].casefold() in AGGREGATES
+        for part in _all_expressions(node)
     )
 
 
@@ -288,21 +289,20 @@ def _all_expressions(node: Plan) -> Iterator[Expression]:
         yield from expression.walk()
 
 
-def _check_function(expression: Expression, where: str, *, stateless_only: bool) -> None:
+def _check_function(expression: Expression, where: str) -> None:
     if expression.kind != "UnresolvedFunction":
         return
     parts = expression.function_name
     name = parts[-1].casefold()
     if len(parts) > 1:
         raise InvalidQueryError(f"{where}: the function {'.'.join(parts)} is not built in")
+    refuse_geometry(name, where)
     if name in REFUSED:
         raise _refused_function(where, name, REFUSED[name])
     if name == "unix_timestamp" and expression.argument_count == 0:
         raise _refused_function(where, name, "it depends on when the query runs")
     if name not in ALLOWED:
         raise InvalidQueryError(f"{where}: there is no function {name}")
-    if stateless_only and name in AGGREGATES:
-        raise _needs_state(where, f"the aggregate function {name}")
 
 
 def _check_determinism(expression: Expression, where: str) -> None:

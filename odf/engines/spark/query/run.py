@@ -1,25 +1,26 @@
 """Runs the query of a derivative dataset, and plain queries, in a reproducible order."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odf.data.types import slice_type
 from odf.engines.host.engine import (
-    HIDDEN_BRANCH,
-    HIDDEN_OFFSET,
     InputView,
+    Migration,
     QueryValidation,
     Rows,
+    TransformJob,
     ValidatedInput,
 )
 from odf.engines.host.queries import (
     PREPROCESS,
     RAW_INPUT,
     STATELESS,
+    UNKNOWN,
     check_result,
     checked_order,
     retraction_warnings,
@@ -27,45 +28,101 @@ from odf.engines.host.queries import (
 from odf.engines.spark.catalyst import Catalyst, translated_errors
 from odf.engines.spark.collect import SMALL_ROWS, collect
 from odf.engines.spark.merge.frames import read_parquet
-from odf.engines.spark.query.inputs import prepare_empty, prepare_input, register
+from odf.engines.spark.query.inputs import (
+    PreparedInput,
+    prepare_empty,
+    prepare_input,
+    register,
+)
+from odf.engines.spark.query.results import (
+    in_order,
+    keep_order,
+    result_schema,
+    sorted_by_all_columns,
+    stored_schema,
+    stored_type,
+)
 from odf.engines.spark.query.rewrite import Rewriter
 from odf.engines.spark.query.validate import Analysed, analyse_steps, check_steps
+from odf.engines.spark.stateful.base import StatefulRun, state_key
+from odf.engines.spark.stateful.checkpoint import read_state
+from odf.engines.spark.stateful.classify import classify
+from odf.engines.spark.stateful.dispatch import run_stateful
+from odf.engines.spark.stateful.kinds import Classified, QueryInput, QueryKind, Question
 from odf.metadata.model import DatasetVocabulary, TransformSql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_ONE_PARTITION: Final = {
-    # One split for each file, so that its rows stay in order.
-    "spark.sql.files.maxPartitionBytes": str(1 << 60),
-    "spark.sql.files.minPartitionNum": "1",
-}
 _RUN_HINT: Final = "for values that do not fit use try_cast, try_divide and the like"
 
 
-def transform(
-    spark: "SparkSession",
-    query: TransformSql,
-    inputs: Sequence[InputView],
-    vocab: DatasetVocabulary,
-    scratch: Path,
-) -> Rows:
+@dataclass(frozen=True, slots=True)
+class OpenedQuery:
+    """A query over views of the new rows, of a known kind.
+
+    Attributes:
+        new: The new rows of each input.
+        question: The query, analysed.
+        classified: Its kind.
+        schema: Schema of its result.
+    """
+
+    new: tuple[PreparedInput, ...]
+    question: Question
+    classified: Classified
+    schema: pa.Schema
+
+
+def transform(spark: "SparkSession", job: TransformJob) -> Rows:
     """Run the query of a derivative dataset (see `Engine.transform`)."""
-    scratch.mkdir(parents=True, exist_ok=True)
+    return run_opened(spark, job, open_query(spark, job))
+
+
+def open_query(spark: "SparkSession", job: TransformJob) -> OpenedQuery:
+    """Make views of the new rows of the inputs, and look at what the query is.
+
+    Raises:
+        InvalidQueryError: It cannot be accepted.
+    """
+    job.scratch.mkdir(parents=True, exist_ok=True)
     keep_order(spark)
-    rows = 0
-    for number, view in enumerate(inputs):
-        prepared = prepare_input(view, scratch / f"input-{number}.parquet")
+    new = tuple(
+        prepare_input(view, job.scratch / f"input-{number}.parquet")
+        for number, view in enumerate(job.inputs)
+    )
+    for prepared in new:
         register(spark, prepared)
-        rows += prepared.rows
-    names = [view.alias for view in inputs]
-    analysed = analyse_steps(spark, query, names, stateless_only=True)
-    check_result(result_schema(analysed.frame), vocab)
-    frame = _with_origins(spark, analysed, inputs)
+    names = [view.alias for view in job.inputs]
+    analysed = analyse_steps(spark, job.transform, names, incremental=True)
+    schema = result_schema(analysed.frame)
+    check_result(schema, job.vocab)
+    inputs = tuple(QueryInput(view.alias, view.vocab) for view in job.inputs)
+    question = Question(Catalyst(spark), analysed, inputs, job.vocab, job.transform)
+    return OpenedQuery(new, question, classify(question), schema)
+
+
+def run_opened(spark: "SparkSession", job: TransformJob, opened: OpenedQuery) -> Rows:
+    """Run a query that was opened in the same session."""
     with translated_errors("the query failed", _RUN_HINT):
-        found = collect(frame, scratch / "result", small=rows <= SMALL_ROWS)
+        if opened.classified.kind is QueryKind.STATELESS:
+            rows = sum(given.rows for given in opened.new)
+            return _mapped(spark, opened.question.analysed, job, rows)
+        return run_stateful(stateful_run(spark, job, opened))
+
+
+def stateful_run(spark: "SparkSession", job: TransformJob, opened: OpenedQuery) -> StatefulRun:
+    """Return the run of a stateful query; its state is read."""
+    schema = stored_schema(opened.schema)
+    return StatefulRun(spark, job, opened.new, opened.classified, schema)
+
+
+def _mapped(spark: "SparkSession", analysed: Analysed, job: TransformJob, rows: int) -> Rows:
+    """Run a query that maps each row by itself."""
+    frame = _with_origins(spark, analysed, job.inputs)
+    found = collect(frame, job.scratch / "result", small=rows <= SMALL_ROWS)
     schema = pa.schema(
-        [pa.field(field.name, _stored(field), nullable=True) for field in found.schema]
+        [pa.field(field.name, stored_type(field), nullable=True) for field in found.schema]
     )
     return Rows(schema, checked_order(found.batches(schema), "Spark"))
 
@@ -81,20 +138,81 @@ def validate(
 ) -> QueryValidation:
     """Check a query without running it (see `Engine.validate`)."""
     names = [given.alias for given in inputs]
-    schemas = [given.schema for given in inputs]
-    known = [schema for schema in schemas if schema is not None]
-    if len(known) < len(schemas):
-        check_steps(spark, query, names, stateless_only=not preprocess)
-        return QueryValidation(PREPROCESS if preprocess else STATELESS, None)
-    for number, (name, schema) in enumerate(zip(names, known, strict=True)):
-        empty = prepare_empty(name, schema, vocab, scratch / f"validate-{number}.parquet")
-        register(spark, empty)
-    analysed = analyse_steps(spark, query, names, stateless_only=not preprocess)
+    if any(given.schema is None for given in inputs):
+        stateless = check_steps(spark, query, names, incremental=not preprocess)
+        if preprocess:
+            return QueryValidation(PREPROCESS, None)
+        if stateless and not query.temporal_tables:
+            return QueryValidation(STATELESS, None)
+        return QueryValidation(UNKNOWN, None)
+    _register_empty(spark, inputs, vocab, scratch)
+    analysed = analyse_steps(spark, query, names, incremental=not preprocess)
     schema = result_schema(analysed.frame)
     if preprocess:
         return QueryValidation(STATELESS if analysed.stateless else PREPROCESS, schema)
     check_result(schema, vocab)
-    return QueryValidation(STATELESS, schema, retraction_warnings(schema, inputs, vocab))
+    classified = classify(_question(spark, query, analysed, inputs, vocab))
+    if classified.kind is QueryKind.STATELESS:
+        warnings = retraction_warnings(schema, inputs, vocab)
+    else:
+        warnings = classified.warnings
+    return QueryValidation(str(classified.kind), schema, warnings, classified.words)
+
+
+def migrate(
+    spark: "SparkSession",
+    query: TransformSql,
+    inputs: Sequence[ValidatedInput],
+    vocab: DatasetVocabulary,
+    checkpoint: Path,
+    scratch: Path,
+) -> Migration:
+    """Say whether the state of another query goes on with this one (see `Engine.migrate`)."""
+    owner, state = read_state(checkpoint, scratch / "state")
+    lost = {name: pq.read_metadata(path).num_rows for name, path in state.tables.items()}
+    if any(given.schema is None for given in inputs):
+        return Migration("some of its inputs have no data yet", lost)
+    prepared = _register_empty(spark, inputs, vocab, scratch)
+    analysed = analyse_steps(spark, query, [given.alias for given in inputs], incremental=True)
+    schema = result_schema(analysed.frame)
+    check_result(schema, vocab)
+    question = _question(spark, query, analysed, inputs, vocab)
+    classified = classify(question)
+    if classified.kind is QueryKind.STATELESS:
+        return Migration("the query needs no state", lost)
+    schemas = tuple(given.schema for given in prepared)
+    key = state_key(query, question.inputs, vocab, classified, schemas, stored_schema(schema))
+    reason = key.difference(owner)
+    return Migration(reason, {} if reason is None else lost)
+
+
+def _register_empty(
+    spark: "SparkSession",
+    inputs: Sequence[ValidatedInput],
+    vocab: DatasetVocabulary,
+    scratch: Path,
+) -> list[PreparedInput]:
+    """Make views without rows of inputs whose columns are known."""
+    found = []
+    for number, given in enumerate(inputs):
+        if given.schema is not None:
+            path = scratch / f"validate-{number}.parquet"
+            found.append(prepare_empty(given.alias, given.schema, given.vocab or vocab, path))
+            register(spark, found[-1])
+    return found
+
+
+def _question(
+    spark: "SparkSession",
+    query: TransformSql,
+    analysed: Analysed,
+    inputs: Sequence[ValidatedInput],
+    vocab: DatasetVocabulary,
+) -> Question:
+    facts = tuple(
+        QueryInput(given.alias, given.vocab or vocab, given.has_retractions) for given in inputs
+    )
+    return Question(Catalyst(spark), analysed, facts, vocab, query)
 
 
 def raw_query(
@@ -109,42 +227,12 @@ def raw_query(
     keep_order(spark)
     files = [read_parquet(spark, [path], pq.read_schema(path)) for path in paths]
     in_order(files).createOrReplaceTempView(RAW_INPUT)
-    analysed = analyse_steps(spark, query, [RAW_INPUT], stateless_only=False)
+    analysed = analyse_steps(spark, query, [RAW_INPUT], incremental=False)
     with translated_errors("the query failed", _RUN_HINT):
         frame = analysed.frame if analysed.stateless else sorted_by_all_columns(analysed.frame)
         found = collect(frame, scratch / "result", small=_count(paths) <= SMALL_ROWS)
-    schema = pa.schema([pa.field(field.name, _stored(field)) for field in found.schema])
+    schema = stored_schema(found.schema)
     return Rows(schema, found.batches(schema))
-
-
-def in_order(frames: Sequence["DataFrame"]) -> "DataFrame":
-    """Return the rows of frames one after the other, each frame in partitions of its own."""
-    result = frames[0]
-    for other in frames[1:]:
-        result = result.unionAll(other)
-    return result
-
-
-def keep_order(spark: "SparkSession") -> None:
-    """Have the session read each file in one partition."""
-    for name, value in _ONE_PARTITION.items():
-        spark.conf.set(name, value)
-
-
-def sorted_by_all_columns(frame: "DataFrame") -> "DataFrame":
-    """Return a frame in the one order that its values alone decide: column by column."""
-    from pyspark.sql import functions  # noqa: PLC0415
-
-    columns = [frame[position] for position in range(len(frame.columns))]
-    return frame.sort(*[functions.asc_nulls_first(column) for column in columns])
-
-
-def result_schema(frame: "DataFrame") -> pa.Schema:
-    """Return the Arrow schema of a frame without computing anything."""
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
-
-    schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
-    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def _with_origins(
@@ -153,10 +241,6 @@ def _with_origins(
     catalyst = Catalyst(spark)
     offsets = {view.alias.casefold(): view.vocab.offset_column for view in inputs}
     return catalyst.frame(Rewriter(catalyst, offsets).rewrite(analysed.plan))
-
-
-def _stored(field: pa.Field) -> pa.DataType:
-    return field.type if field.name in (HIDDEN_BRANCH, HIDDEN_OFFSET) else slice_type(field.type)
 
 
 def _count(paths: Sequence[str]) -> int:

@@ -15,8 +15,10 @@ from odf.engines.spark.query.plans import (
     check_analysed,
     check_parsed,
     is_stateless,
+    is_stateless_text,
     refuse_constant_rows,
 )
+from odf.engines.spark.stateful.temporal import check_tables
 from odf.metadata.model import TransformSql
 
 if TYPE_CHECKING:
@@ -41,34 +43,41 @@ class Analysed:
 
 
 def check_steps(
-    spark: "SparkSession", transform: TransformSql, inputs: Collection[str], *, stateless_only: bool
-) -> None:
+    spark: "SparkSession", transform: TransformSql, inputs: Collection[str], *, incremental: bool
+) -> bool:
     """Check what the parsed steps show, for inputs whose columns are not known yet.
 
     Args:
         spark: A session.
         transform: The query.
         inputs: Names of the inputs.
-        stateless_only: Whether constructs that look at more than one row are refused.
+        incremental: Whether it is the query of a transform, which runs again and again.
+
+    Returns:
+        Whether each row of the inputs is mapped by itself.
 
     Raises:
         InvalidQueryError: Something is not allowed.
     """
     catalyst = Catalyst(spark)
     known = list(inputs)
-    steps = query_steps(transform, inputs, _ENGINE)
+    stateless = True
+    steps = query_steps(transform, inputs, _ENGINE, temporal_tables=incremental)
     for number, step in enumerate(steps, 1):
         where = step_name(number, steps)
         plan = catalyst.parse(step.query, where)
-        check_parsed(plan, where, known, stateless_only=stateless_only)
-        if stateless_only:
+        check_parsed(plan, where, known, incremental=incremental)
+        if incremental:
             refuse_constant_rows(plan, where)
+        stateless = stateless and is_stateless_text(plan)
         if step.alias:
             known.append(step.alias)
+    check_tables(transform.temporal_tables or (), dict.fromkeys(known))
+    return stateless
 
 
 def analyse_steps(
-    spark: "SparkSession", transform: TransformSql, inputs: Collection[str], *, stateless_only: bool
+    spark: "SparkSession", transform: TransformSql, inputs: Collection[str], *, incremental: bool
 ) -> Analysed:
     """Analyse all steps over the views that the session has.
 
@@ -76,7 +85,7 @@ def analyse_steps(
         spark: A session with a view for each input.
         transform: The query.
         inputs: Names of the inputs.
-        stateless_only: Whether constructs that look at more than one row are refused.
+        incremental: Whether it is the query of a transform, which runs again and again.
 
     Raises:
         InvalidQueryError: Something is not allowed or does not resolve.
@@ -84,16 +93,16 @@ def analyse_steps(
     catalyst = Catalyst(spark)
     known = list(inputs)
     views = {name.casefold() for name in inputs}
-    steps = query_steps(transform, inputs, _ENGINE)
+    steps = query_steps(transform, inputs, _ENGINE, temporal_tables=incremental)
     for number, step in enumerate(steps, 1):
         where = step_name(number, steps)
         parsed = catalyst.parse(step.query, where)
-        check_parsed(parsed, where, known, stateless_only=stateless_only)
+        check_parsed(parsed, where, known, incremental=incremental)
         with translated_errors(where):
             frame = spark.sql(step.query)
             plan = catalyst.analysed(frame)
-        check_analysed(plan, where, views, stateless_only=stateless_only)
-        if stateless_only:
+        check_analysed(plan, where, views, incremental=incremental)
+        if incremental:
             refuse_constant_rows(plan, where, views)
         if step.alias:
             with translated_errors(where):
@@ -102,3 +111,22 @@ def analyse_steps(
             known.append(step.alias)
     check_column_names(frame.columns)
     return Analysed(frame, plan, is_stateless(plan, views))
+
+
+def analyse_again(
+    spark: "SparkSession", transform: TransformSql, inputs: Collection[str]
+) -> Analysed:
+    """Analyse a stateful query that was checked, over other rows of the same columns.
+
+    Args:
+        spark: A session with a view for each input; views of steps are replaced.
+        transform: The query, which `analyse_steps` has accepted.
+        inputs: Names of the inputs.
+    """
+    catalyst = Catalyst(spark)
+    for step in query_steps(transform, inputs, _ENGINE, temporal_tables=True):
+        frame = spark.sql(step.query)
+        plan = catalyst.analysed(frame)
+        if step.alias:
+            catalyst.frame(plan).createOrReplaceTempView(quoted(step.alias))
+    return Analysed(frame, plan, stateless=False)

@@ -1,8 +1,9 @@
 """Reads CSV files with Spark: cuts them into ranges, has tasks parse these, collects the parts.
 
 The values never pass the JVM: a task maps its range of the file, parses it with Arrow and writes
-a part (spark-speed.md §A). Only a file without quotes can be cut, because inside quotes a line
-end need not end a record.
+a part (spark-speed.md §A). Inside quotes a line end need not end a record, so files with quotes
+are cut where it seems to, and every task proves that its range ends outside of quotes. If one does
+not, the file is read in one piece. With an escape character there is no such proof, and no cut.
 """
 
 import codecs
@@ -22,8 +23,10 @@ from odf.engines.spark.readers.csv_format import (
     typed_columns,
 )
 from odf.engines.spark.readers.csv_infer import inferred, look_at_ranges, without_values
+from odf.engines.spark.readers.csv_quarantine import CsvCleaning, clean_ranges
 from odf.engines.spark.readers.csv_scan import first_record
 from odf.engines.spark.readers.csv_task import (
+    UNCLOSED,
     CsvRange,
     CsvTask,
     RangeResult,
@@ -32,6 +35,7 @@ from odf.engines.spark.readers.csv_task import (
 )
 from odf.engines.spark.readers.encodings import as_utf8
 from odf.engines.spark.readers.known import KnownColumns
+from odf.engines.spark.readers.quarantine import Quarantine
 from odf.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -44,6 +48,9 @@ ORDINAL_BITS: Final = 40
 """Rows that a range can have, as a power of two."""
 
 _BOM: Final = codecs.BOM_UTF8
+
+_LONGEST_LOOK: Final = 1 << 20
+"""Bytes in which the end of a record is looked for; a wrong guess costs time only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +89,17 @@ class CsvSource:
     columns: tuple[CsvColumn, ...]
 
 
+class CutInsideQuotes(Exception):  # noqa: N818  # nothing is wrong with the file
+    """A range ends inside quotes, so the file has to be read in one piece."""
+
+
 def open_csv(
-    files: Sequence[SourceFile], form: CsvFormat, scratch: Path, *, range_size: int = RANGE_SIZE
+    files: Sequence[SourceFile],
+    form: CsvFormat,
+    scratch: Path,
+    *,
+    range_size: int = RANGE_SIZE,
+    cut_quoted: bool = True,
 ) -> CsvSource:
     """Look at the files: headers, columns, where they can be cut.
 
@@ -92,6 +108,7 @@ def open_csv(
         form: How they are written.
         scratch: Folder for copies of files that are not in UTF-8.
         range_size: How many bytes a range has, about.
+        cut_quoted: Whether to cut files with quotes; `check_cuts` tells if that went well.
 
     Raises:
         BadInputError: The header does not fit the declared columns, or names a column twice.
@@ -104,21 +121,25 @@ def open_csv(
     ranges: list[CsvRange] = []
     for number, file in enumerate(looked):
         _check_width(file, form, columns)
-        for start, end, has_quotes in _cut(file, form, range_size):
+        for start, end, has_quotes in _cut(file, form, range_size, cut_quoted=cut_quoted):
             ranges.append(CsvRange(len(ranges), number, file.path, start, end, has_quotes))
     return CsvSource(looked, tuple(ranges), form, columns)
 
 
-def read_csv(spark: "SparkSession", source: CsvSource, scratch: Path) -> Parts:
+def read_csv(
+    spark: "SparkSession", source: CsvSource, scratch: Path, quarantine: Quarantine | None = None
+) -> Parts:
     """Read all ranges into parts.
 
     Args:
         spark: The session whose tasks do it.
         source: What to read.
         scratch: Folder for the parts.
+        quarantine: Takes bad fields and records; without it they are an error.
 
     Raises:
         BadInputError: Some field or record is bad; then nothing of the files is to be used.
+        CutInsideQuotes: The files have to be opened anew, without cuts.
     """
     tasks = [
         CsvTask(
@@ -134,38 +155,87 @@ def read_csv(spark: "SparkSession", source: CsvSource, scratch: Path) -> Parts:
     if tasks:
         spread = spark.sparkContext.parallelize(tasks, len(tasks))
         results = sorted(spread.mapPartitions(read_ranges).collect(), key=lambda r: r.index)
-    if not all(result.is_good for result in results):
+    check_cuts(source, results)
+    bad = [result for result in results if not result.is_good]
+    rows = sum(result.rows for result in results if result.is_good)
+    if bad and (quarantine is None or any(result.failure for result in bad)):
         refuse_bad_rows(source, results)
+    elif bad and quarantine is not None:
+        rows += _set_aside(spark, source, [tasks[result.index] for result in bad], quarantine)
     schema = part_schema(source.columns)
     return Parts(
         paths=tuple(task.output for task in tasks),
         schema=schema.remove(len(schema) - 1),
-        rows=sum(result.rows for result in results),
+        rows=rows,
     )
 
 
-def infer_types(spark: "SparkSession", source: CsvSource, known: KnownColumns) -> CsvSource:
+def _set_aside(
+    spark: "SparkSession", source: CsvSource, tasks: Sequence[CsvTask], quarantine: Quarantine
+) -> int:
+    """Read ranges anew without their bad rows; return how many good ones there are."""
+    keys = quarantine.key_positions([column.name for column in source.columns])
+    cleanings = [
+        CsvCleaning(
+            task, source.files[task.range.file].name, quarantine.place(task.range.index), keys
+        )
+        for task in tasks
+    ]
+    spread = spark.sparkContext.parallelize(cleanings, len(cleanings))
+    return quarantine.take(
+        sorted(spread.mapPartitions(clean_ranges).collect(), key=lambda one: one.index)
+    )
+
+
+def infer_types(
+    spark: "SparkSession", source: CsvSource, known: KnownColumns, *, tolerant: bool = False
+) -> CsvSource:
     """Find out the types of columns by looking at all their fields.
 
     Args:
         spark: The session whose tasks do it.
         source: The files, with columns of texts.
         known: Columns that the dataset has already.
+        tolerant: Records with a wrong number of fields are passed over.
 
     Raises:
         BadInputError: Some record is bad.
+        CutInsideQuotes: The files have to be opened anew, without cuts.
     """
     tasks = [CsvTask(piece, source.form, source.columns, "", 0) for piece in source.ranges]
     if not tasks:
         return source
     spread = spark.sparkContext.parallelize(tasks, len(tasks))
     seen = sorted(spread.mapPartitions(look_at_ranges).collect(), key=lambda s: s.result.index)
-    if not all(one.result.is_good for one in seen):
+    check_cuts(source, [one.result for one in seen])
+    if any(one.result.failure if tolerant else not one.result.is_good for one in seen):
         refuse_bad_rows(source, [one.result for one in seen])
     names = [column.name for column in source.columns]
     sorts = [one.sorts for one in seen]
     columns = known.widened(inferred(names, sorts), without_values(names, sorts))
     return replace(source, columns=typed_columns(columns))
+
+
+def check_cuts(source: CsvSource, results: Sequence[RangeResult]) -> None:
+    """Make sure that no range ends inside quotes other than where its file ends.
+
+    The first range begins with a record. If it ends outside of quotes then so does the second
+    begin with one, and so on.
+
+    Raises:
+        CutInsideQuotes: One does, so what was read of the ranges means nothing.
+    """
+    for result in results:
+        if result.failure == UNCLOSED and _is_cut(source, source.ranges[result.index].file):
+            raise CutInsideQuotes
+
+
+def _is_cut(source: CsvSource, file: int) -> bool:
+    """Tell whether a file is read in several pieces some of which have quotes."""
+    size = source.files[file].size
+    return any(
+        piece.file == file and piece.has_quotes and piece.end < size for piece in source.ranges
+    )
 
 
 def _look_at(file: SourceFile, form: CsvFormat, copy: Path) -> CsvFile:
@@ -246,7 +316,9 @@ def _listed(names: Sequence[str]) -> str:
     return shown if len(names) <= most else f"{shown}, …"
 
 
-def _cut(file: CsvFile, form: CsvFormat, range_size: int) -> list[tuple[int, int, bool]]:
+def _cut(
+    file: CsvFile, form: CsvFormat, range_size: int, *, cut_quoted: bool
+) -> list[tuple[int, int, bool]]:
     """Return start, end and whether there are quotes of each range of a file."""
     if file.data_start >= file.size:
         return []
@@ -254,14 +326,60 @@ def _cut(file: CsvFile, form: CsvFormat, range_size: int) -> list[tuple[int, int
         Path(file.path).open("rb") as opened,
         mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        special = [c.encode() for c in (form.quote, form.escape) if c]
-        if any(data.find(c, file.data_start) >= 0 for c in special):
+        quote = form.quote.encode() if form.quote else b""
+        special = [c for c in (quote, (form.escape or "").encode()) if c]
+        is_special = _holds(data, file.data_start, special)
+        if is_special and (form.escape or not cut_quoted):
             return [(file.data_start, file.size, True)]
         ranges = []
         start = file.data_start
         while start < file.size:
-            line_end = data.find(b"\n", start + range_size - 1)
-            end = file.size if line_end < 0 else line_end + 1
-            ranges.append((start, end, False))
+            if is_special:
+                end = _record_end(data, start, start + range_size - 1, quote)
+            else:
+                end = _line_end(data, start + range_size - 1)
+            ranges.append((start, end, is_special and data.find(quote, start, end) >= 0))
+            _let_go(data, start, end)
             start = end
         return ranges
+
+
+def _holds(data: mmap.mmap, start: int, wanted: Sequence[bytes]) -> bool:
+    """Tell whether one of some single bytes is in a file, from a place on."""
+    for at in range(start, len(data), RANGE_SIZE):
+        if any(data.find(byte, at, at + RANGE_SIZE) >= 0 for byte in wanted):
+            return True
+        _let_go(data, at, at + RANGE_SIZE)
+    return False
+
+
+def _let_go(data: mmap.mmap, start: int, end: int) -> None:
+    """Give back the memory of pages that were looked at; else a large file would fill it."""
+    first = start - start % mmap.PAGESIZE
+    data.madvise(mmap.MADV_DONTNEED, first, min(end, len(data)) - first)
+
+
+def _record_end(data: mmap.mmap, start: int, at: int, quote: bytes) -> int:
+    """Return where a record seems to end, at some place or behind it.
+
+    Args:
+        data: The file.
+        start: Where a record begins.
+        at: The place.
+        quote: Around fields; those that are opened before a record's end are closed.
+    """
+    first = _line_end(data, at)
+    end, quotes = first, data[start:first].count(quote)
+    while quotes % 2 and end < len(data):
+        if end - at > _LONGEST_LOOK:
+            # Rather a lone quote in a field without quotes than such a long field.
+            return first
+        before, end = end, _line_end(data, end)
+        quotes += data[before:end].count(quote)
+    return end
+
+
+def _line_end(data: mmap.mmap, at: int) -> int:
+    """Return the place behind the first line end from here on."""
+    found = data.find(b"\n", at)
+    return len(data) if found < 0 else found + 1

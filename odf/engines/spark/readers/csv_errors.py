@@ -4,13 +4,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from odf.engines.spark.readers.csv_format import CsvColumn
 from odf.engines.spark.readers.csv_scan import (
     count_lines,
     last_record_line,
     locate,
     undecodable_line,
 )
-from odf.engines.spark.readers.csv_task import MAX_PROBLEMS, BadCell, CsvRange, RangeResult
+from odf.engines.spark.readers.csv_task import (
+    MAX_PROBLEMS,
+    UNCLOSED,
+    BadCell,
+    CsvRange,
+    RangeResult,
+)
 from odf.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -61,7 +68,7 @@ def row_lines(source: "CsvSource", rows: Sequence[tuple[int, int]]) -> list[str]
     found: dict[tuple[int, int], str] = {}
     for index in {index for index, _ in rows}:
         piece = source.ranges[index]
-        data, first_line = _load(piece)
+        data, first_line = load_range(piece)
         wanted = [row for i, row in rows if i == index]
         for at in locate(data, first_line, source.form, len(source.columns), wanted, 0):
             if at.row is not None:
@@ -71,12 +78,12 @@ def row_lines(source: "CsvSource", rows: Sequence[tuple[int, int]]) -> list[str]
 
 def _problems(source: "CsvSource", piece: CsvRange, result: RangeResult) -> Iterator[str]:
     name = source.files[piece.file].name
-    data, first_line = _load(piece)
+    data, first_line = load_range(piece)
     if result.failure == "encoding":
         line = undecodable_line(data, first_line)
         yield f"{name}:{line}: not {source.form.encoding}"
         return
-    if result.failure == "quote":
+    if result.failure == UNCLOSED:
         line = last_record_line(data, first_line, source.form)
         yield f"{name}:{line}: the quoted field that begins in this record is never closed"
         return
@@ -92,11 +99,11 @@ def _problems(source: "CsvSource", piece: CsvRange, result: RangeResult) -> Iter
             yield f"{name}:{at.line}: wanted {width} fields, got {at.fields}"
             continue
         for cell in cells[at.row]:
-            yield f"{name}:{at.line}: {_describe(source, cell)}"
+            yield f"{name}:{at.line}: {describe_cell(source.columns[cell.column], cell)}"
 
 
-def _describe(source: "CsvSource", cell: BadCell) -> str:
-    column = source.columns[cell.column]
+def describe_cell(column: CsvColumn, cell: BadCell) -> str:
+    """Say what is wrong with a field."""
     if cell.text is None:
         return f"column `{column.name}`: null in a column that is NOT NULL"
     text = cell.text if len(cell.text) <= _LONGEST_VALUE else cell.text[:_LONGEST_VALUE] + "…"
@@ -122,7 +129,7 @@ def _count(source: "CsvSource", results: Sequence[RangeResult]) -> str:
     return ", ".join(said)
 
 
-def _load(piece: CsvRange) -> tuple[bytes, int]:
+def load_range(piece: CsvRange) -> tuple[bytes, int]:
     """Return the bytes of a range and the line on which it begins."""
     with Path(piece.path).open("rb") as file:
         before = file.read(piece.start)

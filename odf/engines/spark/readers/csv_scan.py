@@ -7,7 +7,7 @@ known that something is wrong. `csv_task` reads the values.
 import csv
 import io
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -108,6 +108,56 @@ def locate(
                 yield Located(row, line, width)
         if not wanted and ragged <= 0:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A record as it is passed by.
+
+    Attributes:
+        row: Position among the records of the range that have the right number of fields, or
+            None if this record has not.
+        line: Line on which it begins, from 1.
+        fields: How many fields it has.
+        text: The text of the record, without its line end.
+    """
+
+    row: int | None
+    line: int
+    fields: int
+    text: str
+
+
+def scan(data: bytes, first_line: int, form: CsvFormat, width: int) -> Iterator[Scanned]:
+    """Pass by all records of a range.
+
+    Args:
+        data: The bytes of a range, in UTF-8.
+        first_line: The line on which they begin.
+        form: How the file is written.
+        width: The right number of fields.
+    """
+    csv.field_size_limit(sys.maxsize)
+    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="")
+    taken: list[str] = []
+    reader = _reader(_noted(text, taken), form)
+    row = -1
+    before = 0
+    for record in reader:
+        line, before = first_line + before, reader.line_num
+        whole = "".join(taken).rstrip("\r\n")
+        taken.clear()
+        if not record:
+            continue
+        is_row = len(record) == width
+        row += is_row
+        yield Scanned(row if is_row else None, line, len(record), whole)
+
+
+def _noted(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    for line in lines:
+        taken.append(line)
+        yield line
 
 
 def last_record_line(data: bytes, first_line: int, form: CsvFormat) -> int:

@@ -11,13 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from odf.engines.spark.parts import ROW_COLUMN, PartWriter
+from odf.data.types import conform
+from odf.engines.spark.parts import ROW_COLUMN, PartWriter, StreamedPartWriter
 from odf.engines.spark.readers.convert import Converter, converter
 from odf.engines.spark.readers.csv_format import CsvColumn, CsvFormat
 from odf.engines.spark.readers.time_formats import TimeFormats
 
 MAX_PROBLEMS: Final = 10
 """How many bad rows are named; more help nobody."""
+
+UNCLOSED: Final = "quote"
+"""The failure of a range that ends inside quotes."""
 
 _BLOCK_SIZE: Final = 1 << 20
 _LARGEST_BLOCK: Final = (1 << 31) - 1
@@ -59,6 +63,8 @@ class CsvTask:
         columns: The columns, as many as each record must have fields.
         output: The part file to write.
         first_ordinal: Value of the hidden row column for the first row.
+        streamed: Whether the part is read while others are still written. Then it has the types
+            of a slice and no hidden column.
     """
 
     range: CsvRange
@@ -66,6 +72,7 @@ class CsvTask:
     columns: tuple[CsvColumn, ...]
     output: str
     first_ordinal: int
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,8 @@ class RangeResult:
         bad_cells: The first bad fields, by row and column.
         bad_counts: All bad fields by column position.
         failure: Why the range could not be parsed at all: `encoding`, `quote`, or a message.
+        cut: Positions of the columns whose times had finer digits than a slice keeps; only of a
+            part that is streamed.
     """
 
     index: int
@@ -102,6 +111,7 @@ class RangeResult:
     bad_cells: list[BadCell] = field(default_factory=list)
     bad_counts: dict[int, int] = field(default_factory=dict)
     failure: str | None = None
+    cut: set[int] = field(default_factory=set)
 
     @property
     def is_good(self) -> bool:
@@ -153,29 +163,57 @@ def part_schema(columns: tuple[CsvColumn, ...]) -> pa.Schema:
     return pa.schema([*fields, pa.field(ROW_COLUMN, pa.int64(), nullable=False)])
 
 
+def streamed_schema(columns: tuple[CsvColumn, ...]) -> pa.Schema:
+    """Return the schema of parts that are streamed: times are cut to what a slice keeps."""
+    return pa.schema(
+        [
+            pa.field(
+                column.name,
+                column.stored if pa.types.is_timestamp(column.type) else column.type,
+                column.nullable,
+            )
+            for column in columns
+        ]
+    )
+
+
 def _read(task: CsvTask, block_size: int) -> RangeResult:
     result = RangeResult(task.range.index)
-    schema = part_schema(task.columns)
+    schema = streamed_schema(task.columns) if task.streamed else part_schema(task.columns)
     converters = [_converter_of(column, task.form.times) for column in task.columns]
-    with PartWriter(task.output, schema) as writer:
+    with (StreamedPartWriter if task.streamed else PartWriter)(task.output, schema) as writer:
         for texts in text_batches(task, block_size, result):
             arrays = []
             for position, convert in enumerate(converters):
                 column = texts.column(position)
                 converted = convert(column)
-                arrays.append(converted.values)
+                arrays.append(_kept(task, position, converted.values, result))
                 _note_bad(result, position, column, converted.bad)
                 if not task.columns[position].nullable and column.null_count:
                     nulls = pc.indices_nonzero(column.is_null()).to_pylist()
                     _note_bad(result, position, column, nulls)
-            first = task.first_ordinal + result.rows
-            arrays.append(pa.arange(first, first + texts.num_rows))
+            if not task.streamed:
+                first = task.first_ordinal + result.rows
+                arrays.append(pa.arange(first, first + texts.num_rows))
             result.rows += texts.num_rows
             if result.is_good:
                 writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
     result.bad_cells.sort(key=lambda bad: (bad.row, bad.column))
     del result.bad_cells[MAX_PROBLEMS:]
     return result
+
+
+def _kept(task: CsvTask, position: int, values: pa.Array, result: RangeResult) -> pa.Array:
+    """Return values as the part holds them."""
+    if not task.streamed or not pa.types.is_timestamp(values.type):
+        return values
+    stored = task.columns[position].stored
+    try:
+        return values.cast(stored)
+    except pa.ArrowInvalid:
+        # It would lose digits, which is told once.
+        result.cut.add(position)
+        return conform(values, stored)
 
 
 def text_batches(task: CsvTask, block_size: int, result: RangeResult) -> Iterator[pa.RecordBatch]:
@@ -274,7 +312,7 @@ def _without_sentinel(
         held = batch
     last = held.slice(held.num_rows - 1).to_pylist()[0] if held is not None else {}
     if held is None or set(last.values()) != {_SENTINEL}:
-        result.failure = "quote"
+        result.failure = UNCLOSED
         return
     yield held.slice(0, held.num_rows - 1)
 

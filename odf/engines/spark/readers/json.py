@@ -23,6 +23,7 @@ from odf.engines.spark.readers.json_format import (
     json_columns,
 )
 from odf.engines.spark.readers.json_infer import Seen, inferred_columns
+from odf.engines.spark.readers.json_quarantine import JsonCleaning, clean_ranges
 from odf.engines.spark.readers.json_task import (
     JsonRange,
     JsonResult,
@@ -32,6 +33,7 @@ from odf.engines.spark.readers.json_task import (
     run_tasks,
 )
 from odf.engines.spark.readers.known import KnownColumns
+from odf.engines.spark.readers.quarantine import Quarantine
 from odf.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ def open_json(
     known: KnownColumns,
     *,
     range_size: int = RANGE_SIZE,
+    tolerant: bool = False,
 ) -> JsonSource:
     """Look at the files: where they can be cut, and which columns they have.
 
@@ -106,6 +109,7 @@ def open_json(
         scratch: Folder for copies of files that are not in UTF-8.
         known: Columns that the dataset has already; used for those that are not declared.
         range_size: How many bytes a range has, about.
+        tolerant: Records that cannot be read are passed over while columns are looked for.
 
     Raises:
         BadInputError: A file cannot be read while columns are looked for, or a column cannot be.
@@ -118,18 +122,21 @@ def open_json(
     source = JsonSource(tuple(file.name for file in files), tuple(ranges), form, ())
     columns = form.columns
     if columns is None:
-        columns = _infer(spark, source, known)
+        columns = _infer(spark, source, known, tolerant=tolerant)
     _check_not_hidden([column.name for column in columns])
     return replace(source, columns=json_columns(columns))
 
 
-def read_json(spark: "SparkSession", source: JsonSource, scratch: Path) -> Parts:
+def read_json(
+    spark: "SparkSession", source: JsonSource, scratch: Path, quarantine: Quarantine | None = None
+) -> Parts:
     """Read all ranges into parts.
 
     Args:
         spark: The session whose tasks do it.
         source: What to read.
         scratch: Folder for the parts.
+        quarantine: Takes bad records and values; without it they are an error.
 
     Raises:
         BadInputError: Some record or value is bad; then nothing of the files is to be used.
@@ -145,30 +152,60 @@ def read_json(spark: "SparkSession", source: JsonSource, scratch: Path) -> Parts
         )
         for piece in ranges
     ]
-    results = _run(spark, source, tasks)
+    results = _run(spark, source, tasks, tolerant=quarantine is not None)
+    rows = sum(result.rows for result in results if result.is_good)
+    bad = [tasks[result.index] for result in results if not result.is_good]
+    if bad and quarantine is not None:
+        rows += _set_aside(spark, source, bad, quarantine)
     schema = part_schema(source.columns)
     return Parts(
         paths=tuple(task.output for task in tasks),
         schema=schema.remove(len(schema) - 1),
-        rows=sum(result.rows for result in results),
+        rows=rows,
     )
 
 
-def _infer(spark: "SparkSession", source: JsonSource, known: KnownColumns) -> tuple[Column, ...]:
+def _set_aside(
+    spark: "SparkSession", source: JsonSource, tasks: Sequence[JsonTask], quarantine: Quarantine
+) -> int:
+    """Read ranges anew without their bad rows; return how many good ones there are."""
+    keys = quarantine.key_positions([column.name for column in source.columns])
+    cleanings = [
+        JsonCleaning(
+            task,
+            source.columns,
+            source.names[task.range.file],
+            _first_line(task.range) if source.form.lines else 0,
+            quarantine.place(task.range.index),
+            keys,
+        )
+        for task in tasks
+    ]
+    spread = spark.sparkContext.parallelize(cleanings, len(cleanings))
+    return quarantine.take(
+        sorted(spread.mapPartitions(clean_ranges).collect(), key=lambda one: one.index)
+    )
+
+
+def _infer(
+    spark: "SparkSession", source: JsonSource, known: KnownColumns, *, tolerant: bool
+) -> tuple[Column, ...]:
     tasks = [JsonTask(piece, source.form, None) for piece in source.ranges]
     seen = Seen()
-    for result in _run(spark, source, tasks):
+    for result in _run(spark, source, tasks, tolerant=tolerant):
         if result.seen is not None:
             seen.join(result.seen)
     return inferred_columns(seen, known)
 
 
-def _run(spark: "SparkSession", source: JsonSource, tasks: Sequence[JsonTask]) -> list[JsonResult]:
+def _run(
+    spark: "SparkSession", source: JsonSource, tasks: Sequence[JsonTask], *, tolerant: bool
+) -> list[JsonResult]:
     if not tasks:
         return []
     spread = spark.sparkContext.parallelize(tasks, len(tasks))
     results = sorted(spread.mapPartitions(run_tasks).collect(), key=lambda result: result.index)
-    if not all(result.is_good for result in results):
+    if any(result.failure if tolerant else not result.is_good for result in results):
         _refuse(source, results)
     return results
 

@@ -145,7 +145,7 @@ def row_positions(piece: JsonRange, form: JsonFormat, rows: set[int]) -> dict[in
     if not form.lines:
         return {row: row + 1 for row in rows}
     found = {}
-    for row, record in enumerate(_records(piece, form)):
+    for row, record in enumerate(records_of(piece, form)):
         if row in rows:
             found[row] = record.position
     return found
@@ -153,8 +153,8 @@ def row_positions(piece: JsonRange, form: JsonFormat, rows: set[int]) -> dict[in
 
 def _look(task: JsonTask, result: JsonResult) -> Seen:
     seen = Seen()
-    for record in _records(task.range, task.form):
-        row = _row_of(record, task.form)
+    for record in records_of(task.range, task.form):
+        row = row_of(record, task.form)
         if isinstance(row, str):
             result.note(record.position, row)
         else:
@@ -166,7 +166,7 @@ def _write(task: JsonTask, columns: tuple[JsonColumn, ...], result: JsonResult) 
     readers = [ColumnReader(column, task.form.times) for column in columns]
     schema = part_schema(columns)
     with PartWriter(task.output, schema) as writer:
-        for batch in _batches(_records(task.range, task.form)):
+        for batch in batches_of(records_of(task.range, task.form)):
             arrays = _convert(batch, task.form, readers, result)
             count = len(arrays[0])
             first = task.first_ordinal + result.rows
@@ -182,7 +182,7 @@ def _convert(
     """Return the columns of the records that are rows; note what is bad, in the order of rows."""
     positions, rows, problems = [], [], []
     for record in batch:
-        row = _row_of(record, form)
+        row = row_of(record, form)
         if isinstance(row, str):
             problems.append((record.position, row))
         else:
@@ -201,7 +201,8 @@ def _convert(
 _Row = dict[str, object]
 
 
-def _batches(records: Iterator[Record]) -> Iterator[list[Record]]:
+def batches_of(records: Iterator[Record]) -> Iterator[list[Record]]:
+    """Gather records into batches that are worth the making of arrays."""
     batch: list[Record] = []
     size = 0
     for record in records:
@@ -214,7 +215,7 @@ def _batches(records: Iterator[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def _row_of(record: Record, form: JsonFormat) -> _Row | str:
+def row_of(record: Record, form: JsonFormat) -> _Row | str:
     """Return the values of a row by column, or what is wrong with the record."""
     if record.problem is not None:
         return record.problem
@@ -228,9 +229,10 @@ def _row_of(record: Record, form: JsonFormat) -> _Row | str:
         return "the geometry is nested too deeply"
 
 
-def _records(piece: JsonRange, form: JsonFormat) -> Iterator[Record]:
+def records_of(piece: JsonRange, form: JsonFormat) -> Iterator[Record]:
+    """Read the records of a range, whatever their format."""
     if form.lines:
-        yield from line_records(_lines(piece))
+        yield from line_records(lines_of(piece))
         return
     if form.shapes:
         yield from shapefile_records(piece.path, form.path[0] if form.path else None)
@@ -242,7 +244,8 @@ def _records(piece: JsonRange, form: JsonFormat) -> Iterator[Record]:
             yield from document_records(text, form.path, collection)
 
 
-def _lines(piece: JsonRange) -> Iterator[bytes]:
+def lines_of(piece: JsonRange) -> Iterator[bytes]:
+    """Return the lines of a range, without their line feeds."""
     with (
         Path(piece.path).open("rb") as opened,
         mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data,

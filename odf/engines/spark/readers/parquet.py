@@ -22,7 +22,15 @@ from odf.engines.spark.parts import ROW_COLUMN, Parts, PartWriter
 from odf.engines.spark.readers.convert import converter
 from odf.engines.spark.readers.csv_format import describe_type
 from odf.engines.spark.readers.csv_task import MAX_PROBLEMS
+from odf.engines.spark.readers.quarantine import (
+    AsideWriter,
+    Cleaned,
+    Fault,
+    Quarantine,
+    leave_out,
+)
 from odf.errors import BadInputError
+from odf.limits import MAX_SET_ASIDE_ROWS
 from odf.metadata.model import ReadStepParquet
 
 if TYPE_CHECKING:
@@ -90,6 +98,7 @@ class _Task:
         columns: The columns.
         output: The part file to write.
         first_row: Value of the hidden row column for the first row.
+        aside: Where bad rows go; None if they are an error.
     """
 
     path: str
@@ -97,6 +106,26 @@ class _Task:
     columns: tuple[ParquetColumn, ...]
     output: str
     first_row: int
+    aside: "_Aside | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """Where the bad rows of a row group go.
+
+    Attributes:
+        index: Which of all row groups it is.
+        name: What the user calls the file.
+        first_row: Number of the first row of the file in all files.
+        path: The file for the bad rows.
+        keys: Positions of the columns whose values are kept.
+    """
+
+    index: int
+    name: str
+    first_row: int
+    path: str
+    keys: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -108,6 +137,9 @@ class _Result:
     bad: int = 0
     problems: list[tuple[int, str]] = field(default_factory=list)
     failure: str | None = None
+    keeps_faults: bool = False
+    faults: dict[int, list[Fault]] = field(default_factory=dict)
+    cleaned: Cleaned | None = None
 
 
 def open_parquet(files: Sequence[SourceFile], step: ReadStepParquet) -> ParquetSource:
@@ -150,13 +182,19 @@ def open_parquet(files: Sequence[SourceFile], step: ReadStepParquet) -> ParquetS
     )
 
 
-def read_parquet_files(spark: "SparkSession", source: ParquetSource, scratch: Path) -> Parts:
+def read_parquet_files(
+    spark: "SparkSession",
+    source: ParquetSource,
+    scratch: Path,
+    quarantine: Quarantine | None = None,
+) -> Parts:
     """Read all row groups into parts.
 
     Args:
         spark: The session whose tasks do it.
         source: What to read.
         scratch: Folder for the parts.
+        quarantine: Takes rows with values that do not fit; without it they are an error.
 
     Raises:
         BadInputError: Some value does not fit its column; then nothing is to be used.
@@ -168,6 +206,7 @@ def read_parquet_files(spark: "SparkSession", source: ParquetSource, scratch: Pa
             source.columns,
             str(scratch / f"part-{index:06}.parquet"),
             first_row,
+            None if quarantine is None else _aside(source, index, quarantine),
         )
         for index, (number, group, first_row) in enumerate(source.groups)
     ]
@@ -175,10 +214,19 @@ def read_parquet_files(spark: "SparkSession", source: ParquetSource, scratch: Pa
     if tasks:
         spread = spark.sparkContext.parallelize(tasks, len(tasks))
         results = sorted(spread.mapPartitions(_run).collect(), key=lambda r: r.first_row)
-    if any(result.bad or result.failure for result in results):
+    if any(result.failure or (result.bad and quarantine is None) for result in results):
         _refuse(source, results)
+    if quarantine is not None:
+        quarantine.take(result.cleaned for result in results if result.cleaned is not None)
     schema = pa.schema([pa.field(c.name, c.type, c.nullable) for c in source.columns])
     return Parts(tuple(t.output for t in tasks), schema, sum(r.rows for r in results))
+
+
+def _aside(source: ParquetSource, index: int, quarantine: Quarantine) -> "_Aside":
+    number, _, _ = source.groups[index]
+    keys = quarantine.key_positions([column.name for column in source.columns])
+    first = source.first_rows[number]
+    return _Aside(index, source.names[number], first, quarantine.place(index), keys)
 
 
 def _footer(file: SourceFile) -> tuple[pq.FileMetaData, pa.Schema]:
@@ -252,7 +300,8 @@ def _run(tasks: Iterator[_Task]) -> Iterator[_Result]:
 
 
 def _read(task: _Task) -> _Result:
-    result = _Result(task.first_row)
+    result = _Result(task.first_row, keeps_faults=task.aside is not None)
+    read = 0
     fields = [pa.field(c.name, c.type, c.nullable) for c in task.columns]
     schema = pa.schema([*fields, pa.field(ROW_COLUMN, pa.int64(), nullable=False)])
     try:
@@ -263,15 +312,43 @@ def _read(task: _Task) -> _Result:
             names = [column.name for column in task.columns]
             batches = file.iter_batches(_BATCH_ROWS, row_groups=[task.group], columns=names)
             for batch in batches:
-                first = task.first_row + result.rows
+                first = task.first_row + read
                 arrays = [_convert(batch.column(c.name), c, first, result) for c in task.columns]
-                result.rows += batch.num_rows
-                if not result.bad:
-                    ordinals = pa.arange(first, first + batch.num_rows)
-                    writer.write(pa.RecordBatch.from_arrays([*arrays, ordinals], schema=schema))
+                read += batch.num_rows
+                arrays.append(pa.arange(first, first + batch.num_rows))
+                if result.faults and task.aside is not None:
+                    arrays = _set_aside(task.aside, task.columns, arrays, result)
+                result.rows += len(arrays[-1])
+                if task.aside is not None or not result.bad:
+                    writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
     except (pa.ArrowException, OSError) as error:
         result.failure = str(error)
     return result
+
+
+def _set_aside(
+    aside: _Aside, columns: Sequence[ParquetColumn], arrays: list[pa.Array], result: _Result
+) -> list[pa.Array]:
+    """Write down the bad rows of a batch; return its columns without them."""
+    names = [*(column.name for column in columns), ROW_COLUMN]
+    batch = pa.RecordBatch.from_arrays(arrays, names=names)
+    first = arrays[-1][0].as_py()
+    bad = sorted(row - first for row in result.faults)
+    cleaned = result.cleaned or Cleaned(aside.index)
+    labels = []
+    with AsideWriter(aside.path, goes_on=result.cleaned is not None) as writer:
+        for place in bad:
+            number = first + place - aside.first_row + 1
+            where = {"file": aside.name, "row": number}
+            labels.append(f"{aside.name}: row {number}")
+            writer.write(where, result.faults[first + place], None)
+    result.faults.clear()
+    cleaned.bad += len(bad)
+    cleaned.too_many = cleaned.bad > MAX_SET_ASIDE_ROWS
+    keys = pa.Table.from_batches([batch]).select([names[position] for position in aside.keys])
+    cleaned.add_keys(keys.take(bad), labels)
+    result.cleaned = cleaned
+    return list(leave_out(batch, bad).columns)
 
 
 def _convert(values: pa.Array, column: ParquetColumn, first_row: int, result: _Result) -> pa.Array:
@@ -283,18 +360,23 @@ def _convert(values: pa.Array, column: ParquetColumn, first_row: int, result: _R
         found, bad = _cast_one_by_one(values, column)
         article = "an" if column.described[0] in "AEI" else "a"
         for row in bad:
-            shown = repr(values[row].as_py())
+            value = values[row].as_py()
+            shown = repr(value)
             shown = shown if len(shown) <= _LONGEST_VALUE else shown[:_LONGEST_VALUE] + "…"
-            _note(result, first_row + row, f"{shown} is not {article} {column.described}", column)
+            said = f"{shown} is not {article} {column.described}"
+            _note(result, first_row + row, said, column, value)
         return found
     if not column.nullable and found.null_count:
         for row in pc.indices_nonzero(found.is_null()).to_pylist():
-            _note(result, first_row + row, "null in a column that is NOT NULL", column)
+            _note(result, first_row + row, "null in a column that is NOT NULL", column, None)
     return found
 
 
-def _note(result: _Result, row: int, said: str, column: ParquetColumn) -> None:
+def _note(result: _Result, row: int, said: str, column: ParquetColumn, value: object) -> None:
     result.bad += 1
+    if result.keeps_faults:
+        fault = Fault(f"column `{column.name}`: {said}", column.name, value, column.described)
+        result.faults.setdefault(row, []).append(fault)
     result.problems.append((row, f"column `{column.name}`: {said}"))
     result.problems = sorted(result.problems, key=lambda problem: problem[0])[:MAX_PROBLEMS]
 

@@ -9,13 +9,24 @@ import pyarrow as pa
 
 from odf.engines.host.engine import IngestJob, SourceFile
 from odf.engines.spark.merge.layout import NewRows
-from odf.engines.spark.readers.csv import ORDINAL_BITS, CsvSource, infer_types, open_csv, read_csv
+from odf.engines.spark.parts import Parts
+from odf.engines.spark.readers.csv import (
+    ORDINAL_BITS,
+    RANGE_SIZE,
+    CsvSource,
+    CutInsideQuotes,
+    infer_types,
+    open_csv,
+    read_csv,
+)
 from odf.engines.spark.readers.csv_errors import row_lines
 from odf.engines.spark.readers.csv_format import parse_format
+from odf.engines.spark.readers.csv_stream import CsvStream
 from odf.engines.spark.readers.json import open_json, read_json
 from odf.engines.spark.readers.json_format import JsonStep, parse_json_format
 from odf.engines.spark.readers.known import KnownColumns
 from odf.engines.spark.readers.parquet import open_parquet, read_parquet_files
+from odf.engines.spark.readers.quarantine import Quarantine
 from odf.errors import BadInputError
 from odf.metadata.model import (
     ReadStepCsv,
@@ -39,12 +50,15 @@ class _CsvLabels:
         return row_lines(self.source, [(row >> ORDINAL_BITS, row & _ORDINAL_MASK) for row in rows])
 
 
-def read_files(spark: "SparkSession", job: IngestJob) -> NewRows:
+def read_files(
+    spark: "SparkSession", job: IngestJob, quarantine: Quarantine | None = None
+) -> NewRows:
     """Read the source files of an ingest.
 
     Args:
         spark: The session whose tasks do it.
         job: The files, the read step and a scratch folder, in which `read` must not exist yet.
+        quarantine: Takes the rows that cannot be read; without it they are an error.
 
     Raises:
         BadInputError: The files cannot be read as the step says.
@@ -54,21 +68,84 @@ def read_files(spark: "SparkSession", job: IngestJob) -> NewRows:
     folder.mkdir()
     match job.read:
         case ReadStepCsv():
-            return _read_csv(spark, job, job.read, folder)
+            return _read_csv(spark, job, job.read, folder, quarantine)
         case ReadStepParquet():
-            return _read_parquet(spark, job, job.read, folder)
+            return _read_parquet(spark, job, job.read, folder, quarantine)
         case step:
-            return _read_json(spark, job, step, folder)
+            return _read_json(spark, job, step, folder, quarantine)
 
 
-def _read_csv(spark: "SparkSession", job: IngestJob, step: ReadStepCsv, folder: Path) -> NewRows:
+def stream_files(
+    spark: "SparkSession", job: IngestJob, folder: Path
+) -> tuple[CsvStream, NewRows] | None:
+    """Prepare to read source files while their rows are written, where that is worth it.
+
+    Args:
+        spark: The session whose tasks do it.
+        job: The files and the read step.
+        folder: For temporary files; it must not exist yet.
+
+    Returns:
+        The rows to come, and their columns without any rows; None for what is too small to be
+        read in several pieces at once, and for other formats than CSV.
+
+    Raises:
+        BadInputError: The files cannot be read as the step says.
+    """
+    if not isinstance(job.read, ReadStepCsv):
+        return None
+    if sum(Path(file.path).stat().st_size for file in job.files) <= RANGE_SIZE:
+        return None
+    _refuse_empty(job.files, allow_empty=job.allow_empty)
+    folder.mkdir()
+    try:
+        source = _open_csv(spark, job, job.read, folder, tolerant=False)
+    except CutInsideQuotes:
+        return None
+    stored = _stored(source)
+    columns = NewRows(Parts((), stored, 0), stored, _CsvLabels(source))
+    return CsvStream(spark, source, folder / "parts"), columns
+
+
+def _read_csv(
+    spark: "SparkSession",
+    job: IngestJob,
+    step: ReadStepCsv,
+    folder: Path,
+    quarantine: Quarantine | None,
+) -> NewRows:
+    tolerant = quarantine is not None
+    try:
+        source = _open_csv(spark, job, step, folder, tolerant=tolerant)
+        parts = read_csv(spark, source, folder, quarantine)
+    except CutInsideQuotes:
+        whole = folder / "whole"
+        whole.mkdir()
+        source = _open_csv(spark, job, step, whole, tolerant=tolerant, cut_quoted=False)
+        parts = read_csv(spark, source, whole, quarantine)
+    return NewRows(parts, _stored(source), _CsvLabels(source))
+
+
+def _open_csv(
+    spark: "SparkSession",
+    job: IngestJob,
+    step: ReadStepCsv,
+    folder: Path,
+    *,
+    tolerant: bool,
+    cut_quoted: bool = True,
+) -> CsvSource:
     form = parse_format(step)
-    source = open_csv(job.files, form, folder)
+    source = open_csv(job.files, form, folder, cut_quoted=cut_quoted)
     if form.infers:
-        source = infer_types(spark, source, _known_columns(job))
-    parts = read_csv(spark, source, folder)
-    stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
-    return NewRows(parts, pa.schema(stored), _CsvLabels(source))
+        source = infer_types(spark, source, _known_columns(job), tolerant=tolerant)
+    return source
+
+
+def _stored(source: CsvSource) -> pa.Schema:
+    return pa.schema(
+        [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
+    )
 
 
 def _read_json(
@@ -76,18 +153,30 @@ def _read_json(
     job: IngestJob,
     step: JsonStep,
     folder: Path,
+    quarantine: Quarantine | None,
 ) -> NewRows:
-    source = open_json(spark, job.files, parse_json_format(step), folder, _known_columns(job))
-    parts = read_json(spark, source, folder)
+    source = open_json(
+        spark,
+        job.files,
+        parse_json_format(step),
+        folder,
+        _known_columns(job),
+        tolerant=quarantine is not None,
+    )
+    parts = read_json(spark, source, folder, quarantine)
     stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
     return NewRows(parts, pa.schema(stored), source.labels)
 
 
 def _read_parquet(
-    spark: "SparkSession", job: IngestJob, step: ReadStepParquet, folder: Path
+    spark: "SparkSession",
+    job: IngestJob,
+    step: ReadStepParquet,
+    folder: Path,
+    quarantine: Quarantine | None,
 ) -> NewRows:
     source = open_parquet(job.files, step)
-    parts = read_parquet_files(spark, source, folder)
+    parts = read_parquet_files(spark, source, folder, quarantine)
     stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
     return NewRows(parts, pa.schema(stored), source.labels)
 

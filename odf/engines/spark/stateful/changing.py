@@ -1,0 +1,101 @@
+"""Aggregates without a time window: a row for each group, corrected whenever it changes.
+
+Two ways lead to the same result. Where the functions allow it, partial results are kept for each
+group. Otherwise all current rows are kept, and the groups that new rows or retractions touch are
+computed again from their rows in order (spark-stateful.md §1, A2 and A1).
+"""
+
+from typing import Final
+
+from odf.engines.host.engine import Rows
+from odf.engines.spark.stateful.base import StatefulRun
+from odf.engines.spark.stateful.by_partials import BY_PARTIALS, run_by_partials
+from odf.engines.spark.stateful.by_rows import BY_ROWS, run_by_rows
+from odf.engines.spark.stateful.grouped import GroupedQuery
+from odf.engines.spark.stateful.groups import GroupTable, register_weighted
+from odf.engines.spark.stateful.kinds import Derived, Question, Stateful
+from odf.engines.spark.stateful.nodes import Nodes
+from odf.engines.spark.stateful.partials import Partials
+from odf.engines.spark.stateful.tables import can_be_kept
+from odf.errors import BadInputError, InvalidQueryError
+
+_GROUPING: Final = frozenset({"Aggregate", "Distinct"})
+_RUNNERS: Final = {BY_PARTIALS: run_by_partials, BY_ROWS: run_by_rows}
+
+
+def derive_changing(question: Question, found: Stateful | str) -> Derived | str:
+    """Tell whether a query is one aggregate whose groups change (see `classify`).
+
+    Args:
+        question: The query.
+        found: Its only stateful node, or why there is none.
+
+    Raises:
+        InvalidQueryError: It is, but has a column that the engine makes itself.
+    """
+    if isinstance(found, str):
+        return found
+    if found.node.kind not in _GROUPING:
+        return f"a {found.node.kind} does not group rows"
+    if any(node.kind == "Generate" for node in found.above):
+        return "LATERAL VIEW over groups makes several rows of each"
+    query = GroupedQuery(Nodes.of(question.catalyst), question, found)
+    if not query.has_plain_keys:
+        return "it groups by values that have no order, or that cannot be kept"
+    if not can_be_kept(question.analysed.frame):
+        return "a column of its result is of a type that cannot be kept"
+    _check_columns(query, question.vocab.operation_type_column)
+    can_retract = any(given.has_retractions for given in question.inputs)
+    return Derived(None, _words(query, _way(query, can_retract=can_retract)))
+
+
+def run_changing(run: StatefulRun) -> Rows:
+    """Run an aggregate without a time window; the new state is written when this returns.
+
+    Args:
+        run: The run.
+
+    Raises:
+        BadInputError: The state is damaged, or a retraction cannot be followed.
+    """
+    retracts = register_weighted(run)
+    query = GroupedQuery.of(run)
+    schema = query.result_schema(run.job.vocab.operation_type_column)
+    if not any(given.rows for given in run.new):
+        if run.state is not None:
+            run.save(run.state.meta, run.state.tables)
+        return Rows(schema, iter(()))
+    kept = GroupTable.of(run)
+    can_retract = retracts or any(view.has_retractions for view in run.inputs)
+    way = kept.way if kept else _way(query, can_retract=can_retract)
+    runner = _RUNNERS.get(way)
+    if runner is None:
+        raise BadInputError(f"the checkpoint is damaged: {way!r}", reason="checkpoint")
+    return Rows(schema, runner(run, query, kept).rows(schema))
+
+
+def _way(query: GroupedQuery, *, can_retract: bool) -> str:
+    """Choose what is kept: both ways give the same rows."""
+    partials = Partials(query)
+    if not partials.are_exact or (can_retract and partials.has_extremes):
+        return BY_ROWS
+    return BY_PARTIALS
+
+
+def _words(query: GroupedQuery, way: str) -> str:
+    what = (
+        f"aggregate by {', '.join(query.key_names)}" if query.has_keys else "aggregate of all rows"
+    )
+    if way == BY_PARTIALS:
+        return f"{what}, keeps partial results for each group"
+    return f"{what}, keeps all rows of its inputs"
+
+
+def _check_columns(query: GroupedQuery, operation: str) -> None:
+    for name in query.columns:
+        if name.casefold() == operation.casefold():
+            raise InvalidQueryError(
+                f"the result has a column `{name}`, but the rows of an aggregate get their "
+                "operations from the engine",
+                hint="leave it out, or rename it with AS",
+            )
