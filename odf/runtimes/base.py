@@ -16,6 +16,31 @@ from odf.runtimes.client import EngineClient
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerProgram:
+    """How an engine is started from an image.
+
+    Attributes:
+        image: A name with a tag, or `name@sha256:…`. It is never fetched from anywhere.
+        argv: The program and its arguments inside; empty for what the image starts by itself.
+        mounts: Files of this machine that it has to read, at these same paths.
+        port: The TCP port on which it serves, for engines that know no Unix socket; None for ours.
+        input_folder: Where it finds the files that it is told to read.
+        output_folder: Where it writes.
+        scratch: Further folders that it has to write; in memory, gone with the container.
+        hint: What to do where the image is missing.
+    """
+
+    image: str
+    argv: tuple[str, ...] = ()
+    mounts: tuple[Path, ...] = ()
+    port: int | None = None
+    input_folder: str = "/odf/in"
+    output_folder: str = "/odf/out"
+    scratch: tuple[str, ...] = ()
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EngineCommand:
     """How an engine's host is started, without the options that the runtime adds.
 
@@ -25,11 +50,13 @@ class EngineCommand:
             at these same paths: a Java home, third-party packages.
         environment: Variables that the engine gets beside the few that the runtime sets. Nothing
             else of the caller's environment reaches it.
+        container: The same engine from an image; None if it cannot be run from one.
     """
 
     argv: tuple[str, ...]
     read_only: tuple[Path, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    container: ContainerProgram | None = None
 
 
 def python_command(
@@ -37,6 +64,7 @@ def python_command(
     *arguments: str,
     read_only: tuple[Path, ...] = (),
     environment: Mapping[str, str] | None = None,
+    container: ContainerProgram | None = None,
 ) -> EngineCommand:
     """Start a module with this Python, isolated from the user's environment and current folder.
 
@@ -45,9 +73,10 @@ def python_command(
         arguments: Options of the engine's own.
         read_only: See `EngineCommand`.
         environment: See `EngineCommand`.
+        container: See `EngineCommand`.
     """
     argv = (sys.executable, "-I", "-m", module, *arguments)
-    return EngineCommand(argv, read_only, environment or {})
+    return EngineCommand(argv, read_only, environment or {}, container)
 
 
 class Closeable(Protocol):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from odf.errors import EngineUnavailableError
 from odf.runtimes.base import EngineCommand, EngineHandle
-from odf.runtimes.child import EngineProcess, SocketFolder
+from odf.runtimes.child import SocketFolder
 from odf.runtimes.exchange import Exchange
-from odf.runtimes.process import ENVIRONMENT, connect
+from odf.runtimes.process import ENVIRONMENT, Launch, idle_option, start
 from odf.runtimes.sandbox import Sandbox, SandboxLimits, install_hint
 
 _INSIDE = "/odf"
@@ -53,6 +53,14 @@ class BubblewrapRuntime:
 
     def start(self, run_dir: Path) -> EngineHandle:
         """Start an engine in a sandbox; see `Runtime.start`."""
+        return start(self.compose(run_dir), run_dir)
+
+    def compose(self, run_dir: Path, *, idle_seconds: float | None = None) -> Launch:
+        """Make the folders of an engine, and the command that starts it (see `ProcessRuntime`).
+
+        Raises:
+            EngineUnavailableError: If there is no working sandbox.
+        """
         if (reason := self.why_not()) is not None:
             raise EngineUnavailableError(
                 f"the sandbox bubblewrap does not work here: {reason}", hint=install_hint()
@@ -73,11 +81,7 @@ class BubblewrapRuntime:
         ]
         if self._tcp_port is not None:
             program += ["--tcp", str(self._tcp_port)]
-        try:
-            argv = self._sandbox.argv(files, program, bind=folders)
-            child = EngineProcess(argv, {}, run_dir, sockets.socket, "the engine's sandbox")
-            return connect(child, exchange, sockets, self.name, sandboxed=True)
-        except BaseException:
-            sockets.close()
-            exchange.close()
-            raise
+        program += idle_option(idle_seconds)
+        outlives = idle_seconds is not None
+        argv = self._sandbox.argv(files, program, bind=folders, outlives=outlives)
+        return Launch(self.name, True, argv, {}, exchange, sockets, "the engine's sandbox")

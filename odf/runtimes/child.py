@@ -8,9 +8,11 @@ last lines become part of the error if the child dies.
 import contextlib
 import functools
 import os
+import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -32,6 +34,7 @@ from odf.runtimes.text import exit_status, last_lines
 
 SOCKET_NAME = "engine.sock"
 _POLL_SECONDS = 0.01
+_SOCKET_FOLDER = re.compile(r"odf-([0-9]+)-[a-z0-9_]{8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +74,12 @@ class SocketFolder:
         for parent in (preferred, Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108
             if parent is None or not parent.is_dir():
                 continue
-            longest = parent / "odf-12345678" / SOCKET_NAME
+            prefix = f"odf-{os.getpid()}-"
+            longest = parent / f"{prefix}12345678" / SOCKET_NAME
             if len(os.fsencode(longest)) <= MAX_SOCKET_PATH:
+                remove_left_sockets(parent)
                 # mkdtemp makes folders that only this user can enter.
-                return Path(tempfile.mkdtemp(prefix="odf-", dir=parent))
+                return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             tried.append(str(parent))
         raise EngineUnavailableError(
             f"no folder for the engine's socket: the paths of {', '.join(tried) or 'none'} are too "
@@ -96,6 +101,7 @@ class EngineProcess:
         run_dir: Folder for `engine.stdout.txt` and `engine.stderr.txt`; made if it is missing.
         socket_path: Where the child will serve, as seen from here.
         what: What it is called in messages.
+        outlives: Whether it stays when this process ends: it gets no lifeline then.
 
     Raises:
         EngineUnavailableError: If it cannot be started at all.
@@ -108,6 +114,8 @@ class EngineProcess:
         run_dir: Path,
         socket_path: Path,
         what: str,
+        *,
+        outlives: bool = False,
     ) -> None:
         run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.log = run_dir / "engine.stderr.txt"
@@ -121,7 +129,7 @@ class EngineProcess:
             start = functools.partial(
                 subprocess.Popen[bytes],
                 argv,
-                stdin=subprocess.PIPE,
+                stdin=subprocess.DEVNULL if outlives else subprocess.PIPE,
                 stdout=stdout,
                 stderr=stderr,
                 env=dict(environment),
@@ -144,22 +152,34 @@ class EngineProcess:
         """Process id of the child, on this side of any sandbox."""
         return self._process.pid
 
-    def wait_ready(self, seconds: float = ENGINE_START_SECONDS) -> None:
+    def wait_ready(
+        self, seconds: float = ENGINE_START_SECONDS, *, others: Sequence["EngineProcess"] = ()
+    ) -> None:
         """Wait until the child accepts connections.
 
+        Args:
+            seconds: How long.
+            others: Children without which this one cannot be reached.
+
         Raises:
-            EngineUnavailableError: If it ends before, or does not come up in time.
+            EngineUnavailableError: If one of them ends before, or it does not come up in time.
         """
         deadline = time.monotonic() + seconds
         while not _accepts(self._socket):
             if time.monotonic() > deadline:
                 raise self._unavailable(f"did not come up within {seconds:g} s")
-            if self._ended(_POLL_SECONDS):
-                raise self._unavailable(f"ended at its start ({self._status()})")
+            for child in (self, *others):
+                if child._ended(_POLL_SECONDS):  # noqa: SLF001  # of this same class
+                    raise child._unavailable(f"ended at its start ({child._status()})")  # noqa: SLF001
 
     def has_ended(self) -> bool:
         """Tell whether the child is gone, without waiting for it."""
         return self._ended(0)
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the child was ended by a signal, so that it left undone what it would have."""
+        return self._process.returncode is not None and self._process.returncode < 0
 
     def obituary(self) -> Obituary | None:
         """Say how the child ended, or None if it lives.
@@ -169,6 +189,12 @@ class EngineProcess:
         if not self._ended(ENGINE_OBITUARY_SECONDS):
             return None
         return Obituary(self._status(), self.log, self._last_lines())
+
+    def detach(self) -> None:
+        """Leave the child alone from here on: it was started to outlive this process."""
+        # Popen would warn that nobody waited for it.
+        self._process.returncode = 0
+        self._parent.shutdown()
 
     def close(self) -> None:
         """Cut the lifeline, and kill what has not ended in time, with all its own children."""
@@ -215,10 +241,52 @@ class EngineProcess:
         return exit_status(self._process.returncode)
 
     def _last_lines(self) -> tuple[str, ...]:
-        with self.log.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(self._log_start, end - ENGINE_LOG_TAIL_SIZE))
-            return last_lines(file.read(), ENGINE_LOG_TAIL_LINES)
+        return tail_of(self.log, self._log_start)
+
+
+def tail_of(log: Path, start: int) -> tuple[str, ...]:
+    """Return the last lines of a log, safe to print.
+
+    Args:
+        log: The file.
+        start: How long it was when it began to be of interest.
+    """
+    with log.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(start, end - ENGINE_LOG_TAIL_SIZE))
+        return last_lines(file.read(), ENGINE_LOG_TAIL_LINES)
+
+
+def remove_left_sockets(parent: Path) -> tuple[Path, ...]:
+    """Remove the folders of sockets that were left by processes that were killed.
+
+    One is left if the process that made it is gone and nobody serves in it: an engine that stays
+    for the next command outlives its starter.
+
+    Args:
+        parent: Where such folders are made.
+
+    Returns:
+        Those that were removed.
+    """
+    removed = []
+    with contextlib.suppress(OSError):
+        for folder in parent.iterdir():
+            found = _SOCKET_FOLDER.fullmatch(folder.name)
+            if found is None or Path(f"/proc/{found[1]}").exists() or not _is_own(folder):
+                continue
+            if not _accepts(folder / SOCKET_NAME):
+                shutil.rmtree(folder, ignore_errors=True)
+                removed.append(folder)
+    return tuple(removed)
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder is this user's; root's engines own those that they serve in."""
+    with contextlib.suppress(OSError):
+        found = folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and os.geteuid() in (found.st_uid, 0)
+    return False
 
 
 def _accepts(path: Path) -> bool:

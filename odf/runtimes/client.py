@@ -5,7 +5,7 @@ never trusted: its files are taken through `Exchange`, its texts are made printa
 that break the protocol are errors. Slices themselves are checked by who commits them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -21,20 +21,30 @@ from odf.errors import (
 )
 from odf.limits import ENGINE_START_SECONDS, MAX_ENGINE_MESSAGE
 from odf.metadata.model import DatasetVocabulary, OffsetInterval, TransformSql
-from odf.protocol import PROTOCOL_VERSION, engine_pb2, engine_pb2_grpc, host_pb2, host_pb2_grpc
+from odf.protocol import (
+    PROTOCOL_VERSION,
+    engine_pb2,
+    engine_pb2_grpc,
+    host_pb2,
+    host_pb2_grpc,
+)
 from odf.protocol.calls import (
+    ColumnOrigin,
+    DiscardedRows,
     EngineDescription,
     EngineEvent,
     EngineProgress,
     EngineWarning,
     IngestCall,
     IngestOutcome,
+    InputColumn,
+    MigrationOutcome,
+    ProvenanceOutcome,
     QueryInput,
     QueryOutcome,
     RawQueryCall,
     RawQueryOutcome,
     TransformCall,
-    TransformCallInput,
     TransformOutcome,
 )
 from odf.protocol.messages import (
@@ -44,7 +54,6 @@ from odf.protocol.messages import (
     RawQueryResponseRoot,
     RawQueryResponseSuccess,
     TransformRequest,
-    TransformRequestInput,
     TransformResponseInternalError,
     TransformResponseInvalidQuery,
     TransformResponseRoot,
@@ -53,21 +62,31 @@ from odf.protocol.messages import (
     to_bytes,
 )
 from odf.protocol.private import (
-    IngestRequest,
+    Explanation,
     IngestResult,
     InternalFailure,
-    RequestFile,
+    MigrateRequest,
     ValidateRequest,
     description_from_proto,
     ingest_event_from_proto,
+    migration_from_proto,
+    provenance_from_proto,
     validation_from_proto,
 )
 from odf.runtimes.child import Obituary
 from odf.runtimes.exchange import Exchange, Operation
+from odf.runtimes.requests import (
+    CHECKPOINT,
+    FOLDED,
+    OUTPUT,
+    QUARANTINE,
+    headers,
+    ingest_request,
+    show_all,
+    transform_request,
+)
 from odf.runtimes.text import printable
 
-_OUTPUT = "data"
-_CHECKPOINT = "checkpoint"
 OnEvent = Callable[[EngineEvent], None]
 
 
@@ -209,7 +228,45 @@ class EngineClient:
             printable(outcome.query_class),
             outcome.output_schema,
             tuple(printable(line) for line in outcome.warnings),
+            printable(outcome.description),
         )
+
+    def migrate_query(
+        self,
+        transform: TransformSql,
+        inputs: Sequence[QueryInput],
+        vocab: DatasetVocabulary,
+        checkpoint: Path,
+    ) -> MigrationOutcome:
+        """Ask whether the state of the last step goes on with a query that was changed.
+
+        If it does not, the next step starts without a state.
+
+        Args:
+            transform: The query that is to go on, with `queries` filled.
+            inputs: The views it may use, all with their schemas.
+            vocab: Names of the system columns of the result.
+            checkpoint: The state.
+
+        Raises:
+            InvalidQueryError: If the query cannot be accepted.
+            BadInputError: If the state cannot be read.
+            EngineError: If the engine fails.
+        """
+        what = "it looked at the state of a query"
+        with self._exchange.operation() as operation:
+            path = operation.add_input(checkpoint, "prev-checkpoint")
+            request = MigrateRequest(transform, tuple(inputs), vocab, path)
+            with self._speaking(what):
+                answer = migration_from_proto(self._host.MigrateQuery(request.to_proto()))
+        if answer is None:
+            raise _unanswered(what)
+        if not isinstance(answer, MigrationOutcome):
+            self._raise_failure(answer, what)
+        discarded = tuple(
+            DiscardedRows(printable(lost.table), lost.rows) for lost in answer.discarded
+        )
+        return MigrationOutcome(answer.kept, printable(answer.reason), discarded)
 
     def ingest(self, call: IngestCall, on_event: OnEvent | None = None) -> IngestOutcome:
         """Read, preprocess and merge source files into a slice.
@@ -225,7 +282,7 @@ class EngineClient:
         """
         what = f"it ingested into {call.dataset_alias}"
         with self._exchange.operation() as operation:
-            message = _ingest_request(call, operation).to_proto()
+            message = ingest_request(call, operation).to_proto()
             result = None
             with self._speaking(what), _reading(self._host.Ingest(message)) as answers:
                 for answer in answers:
@@ -239,8 +296,16 @@ class EngineClient:
                         self._raise_failure(event, what)
             if result is None:
                 raise _unanswered(what)
-            taken = operation.take_output(_OUTPUT, call.output)
+            taken = operation.take_output(OUTPUT, call.output)
+            folding = call.folding
+            if folding is not None and not operation.take_output(FOLDED, folding.output):
+                folding = None
+            set_aside = call.quarantine is not None and operation.take_output(
+                QUARANTINE, call.quarantine
+            )
         _check_presence(call.output, taken=taken, wanted=result.counts.total > 0, what=what)
+        if call.quarantine is not None:
+            _check_presence(call.quarantine, taken=set_aside, wanted=result.bad_rows > 0, what=what)
         return IngestOutcome(
             slice_path=call.output if taken else None,
             counts=result.counts,
@@ -248,6 +313,10 @@ class EngineClient:
             keys_revised_ignored=result.keys_revised_ignored,
             rows_unchanged=result.rows_unchanged,
             schema=result.schema,
+            folded=None if folding is None else folding.output,
+            keys_known=result.keys_known,
+            bad_rows=result.bad_rows,
+            quarantine=call.quarantine if set_aside else None,
         )
 
     def execute_transform(self, call: TransformCall) -> TransformOutcome:
@@ -259,15 +328,17 @@ class EngineClient:
         """
         what = f"it derived {call.dataset_alias}"
         with self._exchange.operation() as operation:
-            request = _transform_request(call, operation)
+            request = transform_request(call, operation)
             message = engine_pb2.TransformRequest(flatbuffer=to_bytes(request))
             success = self._final_answer(
-                self._engine.ExecuteTransform(message), TransformResponseRoot, what
+                self._engine.ExecuteTransform(message, metadata=headers(call)),
+                TransformResponseRoot,
+                what,
             )
             if not isinstance(success, TransformResponseSuccess):
                 raise _unanswered(what)
             checkpoint = call.new_checkpoint
-            if checkpoint is None or not operation.take_output(_CHECKPOINT, checkpoint):
+            if checkpoint is None or not operation.take_output(CHECKPOINT, checkpoint):
                 checkpoint = None
             try:
                 taken = _take_derived(call, operation, success.new_offset_interval, what)
@@ -282,6 +353,58 @@ class EngineClient:
             checkpoint=checkpoint,
         )
 
+    def derive_provenance(self, call: TransformCall) -> ProvenanceOutcome:
+        """Run a step again to learn where its rows come from.
+
+        Args:
+            call: The step; the origins of its rows are written to its output.
+
+        Raises:
+            InvalidQueryError: If that cannot be told for this kind of query.
+            BadInputError: If the state before the step cannot be read.
+            EngineError: If the engine fails, dies or breaks its contract.
+        """
+        what = f"it looked for the origins of {call.dataset_alias}"
+        with self._exchange.operation() as operation:
+            request = to_bytes(transform_request(call, operation))
+            message = host_pb2.DeriveProvenanceRequest(transform_request=request)
+            with self._speaking(what):
+                answer = provenance_from_proto(
+                    self._host.DeriveProvenance(message, metadata=headers(call))
+                )
+            if answer is None:
+                raise _unanswered(what)
+            if not isinstance(answer, Explanation):
+                self._raise_failure(answer, what)
+            taken = operation.take_output(OUTPUT, call.output)
+        columns = tuple(
+            ColumnOrigin(
+                printable(origin.column),
+                tuple(
+                    InputColumn(printable(one.input), printable(one.column))
+                    for one in origin.sources
+                ),
+            )
+            for origin in answer.columns
+        )
+        rows = call.output if taken else None
+        return ProvenanceOutcome(printable(answer.how), columns, rows)
+
+    def send_transform(self, request: TransformRequest) -> None:
+        """Send a request as it is, whatever its paths, and wait for the end of it.
+
+        For checks of engines: what an engine makes of paths that nobody gave it.
+
+        Raises:
+            InvalidQueryError: If the query cannot be accepted.
+            EngineError: If the engine fails, dies or breaks its contract.
+        """
+        what = f"it derived {request.dataset_alias}"
+        message = engine_pb2.TransformRequest(flatbuffer=to_bytes(request))
+        if self._final_answer(self._engine.ExecuteTransform(message), TransformResponseRoot, what):
+            return
+        raise _unanswered(what)
+
     def execute_raw_query(self, call: RawQueryCall) -> RawQueryOutcome:
         """Run a query over plain Parquet files.
 
@@ -292,9 +415,9 @@ class EngineClient:
         what = "it ran a raw query"
         with self._exchange.operation() as operation:
             request = RawQueryRequest(
-                input_data_paths=_show_all(operation, call.inputs, "input"),
+                input_data_paths=show_all(operation, call.inputs, "input"),
                 transform=call.transform,
-                output_data_path=operation.output(_OUTPUT)[1],
+                output_data_path=operation.output(OUTPUT)[1],
             )
             message = engine_pb2.RawQueryRequest(flatbuffer=to_bytes(request))
             success = self._final_answer(
@@ -302,7 +425,7 @@ class EngineClient:
             )
             if not isinstance(success, RawQueryResponseSuccess):
                 raise _unanswered(what)
-            taken = operation.take_output(_OUTPUT, call.output)
+            taken = operation.take_output(OUTPUT, call.output)
         if success.num_records and not taken:
             raise _broken_contract(f"{what}, announced {success.num_records} rows and left no file")
         return RawQueryOutcome(call.output if taken else None, success.num_records)
@@ -374,75 +497,11 @@ class EngineClient:
         return None if log is None else f"Its log: {log}"
 
 
-def _ingest_request(call: IngestCall, operation: Operation) -> IngestRequest:
-    files = tuple(
-        RequestFile(operation.add_input(file.path, f"file-{number:06d}"), file.name)
-        for number, file in enumerate(call.files)
-    )
-    return IngestRequest(
-        dataset_alias=call.dataset_alias,
-        files=files,
-        read=call.read,
-        preprocess=call.preprocess,
-        merge=call.merge,
-        vocab=call.vocab,
-        system_time=call.system_time,
-        source_event_time=call.source_event_time,
-        next_offset=call.next_offset,
-        dataset_schema=call.dataset_schema,
-        history_paths=_show_all(operation, call.history, "history"),
-        output_path=operation.output(_OUTPUT)[1],
-        scratch_path=operation.scratch(),
-        allow_retract=call.allow_retract,
-        allow_empty=call.allow_empty,
-        max_retract_share=call.max_retract_share,
-        min_rows_for_retract_guard=call.min_rows_for_retract_guard,
-        half=call.half,
-    )
-
-
-def _transform_request(call: TransformCall, operation: Operation) -> TransformRequest:
-    inputs = tuple(
-        _transform_input(view, operation, f"input-{number:03d}")
-        for number, view in enumerate(call.inputs)
-    )
-    previous = call.prev_checkpoint
-    return TransformRequest(
-        dataset_id=call.dataset_id,
-        dataset_alias=call.dataset_alias,
-        system_time=call.system_time,
-        vocab=call.vocab,
-        transform=call.transform,
-        query_inputs=inputs,
-        next_offset=call.next_offset,
-        prev_checkpoint_path=(
-            None if previous is None else operation.add_input(previous, "prev-checkpoint")
-        ),
-        new_checkpoint_path=operation.output(_CHECKPOINT)[1],
-        new_data_path=operation.output(_OUTPUT)[1],
-    )
-
-
-def _transform_input(
-    view: TransformCallInput, operation: Operation, prefix: str
-) -> TransformRequestInput:
-    return TransformRequestInput(
-        dataset_id=view.dataset_id,
-        dataset_alias=view.dataset_alias,
-        query_alias=view.query_alias,
-        vocab=view.vocab,
-        offset_interval=view.offset_interval,
-        data_paths=_show_all(operation, view.data, f"{prefix}-slice"),
-        schema_file=operation.add_input(view.schema_file, f"{prefix}-schema.parquet"),
-        explicit_watermarks=view.explicit_watermarks,
-    )
-
-
 def _take_derived(
     call: TransformCall, operation: Operation, interval: OffsetInterval | None, what: str
 ) -> bool:
     """Take the slice of a derivative and check that it is what the answer says."""
-    taken = operation.take_output(_OUTPUT, call.output)
+    taken = operation.take_output(OUTPUT, call.output)
     _check_presence(call.output, taken=taken, wanted=interval is not None, what=what)
     if interval is not None and not call.next_offset == interval.start <= interval.end:
         call.output.unlink(missing_ok=True)
@@ -451,13 +510,6 @@ def _take_derived(
             f"wanted a start at {call.next_offset}"
         )
     return taken
-
-
-def _show_all(operation: Operation, paths: Iterable[Path], prefix: str) -> tuple[str, ...]:
-    return tuple(
-        operation.add_input(path, f"{prefix}-{number:06d}.parquet")
-        for number, path in enumerate(paths)
-    )
 
 
 @contextmanager

@@ -190,6 +190,10 @@ class RunningCommand:
             thread.join()
         return self._process.returncode
 
+    def has_succeeded(self) -> bool:
+        """Tell whether the command has ended, and well; does not wait."""
+        return self._process.returncode == 0
+
     def status(self) -> str:
         """Say how the command ended; to be called after `wait`."""
         return exit_status(self._process.returncode)

@@ -31,8 +31,8 @@ class Operation:
         self._exchange = exchange
         self._name = name
         self._inputs = exchange.host_in / name
-        self._inputs.mkdir(mode=_PRIVATE)
-        (exchange.host_out / name).mkdir(mode=_PRIVATE)
+        exchange.make_folder(self._inputs)
+        exchange.make_folder(exchange.host_out / name)
         self._outputs = os.open(exchange.host_out / name, os.O_RDONLY | os.O_DIRECTORY)
         self._open = True
 
@@ -70,6 +70,8 @@ class Operation:
         """Make a folder for temporary files and return its path on the engine's side."""
         with contextlib.suppress(FileExistsError):
             os.mkdir("scratch", _PRIVATE, dir_fd=self._outputs)
+            if self._exchange.owner is not None:
+                os.chown("scratch", *self._exchange.owner, dir_fd=self._outputs)
         return f"{self._exchange.engine_out}/{self._name}/scratch"
 
     def take_output(self, name: str, to: Path) -> bool:
@@ -101,6 +103,9 @@ class Operation:
         if not _is_plain(found):
             _remove(to)
             raise _not_plain(name, found)
+        if found.st_uid != os.geteuid():
+            # Written by an engine with a user of its own, to whom it must not belong any more.
+            os.chown(to, os.geteuid(), os.getegid())
         return True
 
     def _copy_output(self, name: str, to: Path) -> bool:
@@ -155,33 +160,65 @@ class Exchange:
         engine_in: The same folder as the engine sees it.
         engine_out: The same folder as the engine sees it.
         link: Whether inputs may be hard links: only if the engine cannot write to `host_in`.
+        owner: User and group that the engine runs as, if they are not those of this process,
+            which is root then.
     """
 
     def __init__(
-        self, host_in: Path, host_out: Path, engine_in: str, engine_out: str, *, link: bool
+        self,
+        host_in: Path,
+        host_out: Path,
+        engine_in: str,
+        engine_out: str,
+        *,
+        link: bool,
+        owner: tuple[int, int] | None = None,
     ) -> None:
         self.host_in = host_in
         self.host_out = host_out
         self.engine_in = engine_in
         self.engine_out = engine_out
         self.link = link
+        # The folders of an engine that another command started belong to its user already.
+        self.owner = owner or _foreign_owner(host_out)
         for folder in (host_in, host_out):
-            folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            folder.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            self.make_folder(folder, exist_ok=True)
 
     def operation(self) -> Operation:
         """Begin an operation: a folder on either side, with a name that cannot be guessed."""
         return Operation(self, secrets.token_hex(16))
 
+    def make_folder(self, folder: Path, *, exist_ok: bool = False) -> None:
+        """Make a folder that only this user and the engine can enter."""
+        folder.mkdir(mode=_PRIVATE, exist_ok=exist_ok)
+        if self.owner is not None:
+            os.chown(folder, *self.owner)
+
     def place(self, source: Path, target: Path) -> None:
         """Put a file into the engine's sight without letting it change the original."""
-        if self.link and _try_link(source, target):
+        if self.link and self._may_read(source) and _try_link(source, target):
             return
         shutil.copyfile(source, target)
+        if self.owner is not None:
+            os.chown(target, *self.owner)
+
+    def _may_read(self, source: Path) -> bool:
+        """Whether the engine's user can read a file as it is."""
+        return self.owner is None or bool(source.stat().st_mode & stat.S_IROTH)
 
     def close(self) -> None:
         """Remove both folders."""
         shutil.rmtree(self.host_in, ignore_errors=True)
         shutil.rmtree(self.host_out, ignore_errors=True)
+
+
+def _foreign_owner(folder: Path) -> tuple[int, int] | None:
+    """Return whom a folder belongs to, if it is there and that is not this process's user."""
+    if os.geteuid() != 0 or not folder.is_dir():
+        return None
+    found = folder.stat()
+    return None if found.st_uid == 0 else (found.st_uid, found.st_gid)
 
 
 def _checked(name: str) -> str:

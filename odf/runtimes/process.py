@@ -5,9 +5,11 @@ files of the coordinator, but could do whatever the user can.
 """
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from odf.runtimes.base import EngineCommand, EngineHandle
+from odf.runtimes.base import Closeable, EngineCommand, EngineHandle
 from odf.runtimes.child import EngineProcess, SocketFolder
 from odf.runtimes.client import EngineClient, GrpcLink
 from odf.runtimes.exchange import Exchange
@@ -40,6 +42,16 @@ class ProcessRuntime:
 
     def start(self, run_dir: Path) -> EngineHandle:
         """Start an engine; see `Runtime.start`."""
+        return start(self.compose(run_dir), run_dir)
+
+    def compose(self, run_dir: Path, *, idle_seconds: float | None = None) -> "Launch":
+        """Make the folders of an engine, and the command that starts it.
+
+        Args:
+            run_dir: As `Runtime.start` takes it.
+            idle_seconds: How long the engine stays without use after this process; None has it
+                end with this process.
+        """
         files = run_dir / "engine"
         exchange = Exchange(
             files / "in", files / "out", str(files / "in"), str(files / "out"), link=False
@@ -52,15 +64,60 @@ class ProcessRuntime:
             *("--socket", str(sockets.socket), "--in", exchange.engine_in),
             *("--out", exchange.engine_out),
         ]
+        argv += idle_option(idle_seconds)
         folders = {"HOME": str(home), "TMPDIR": str(home)}
         environment = {**ENVIRONMENT, **folders, **self._command.environment}
-        try:
-            child = EngineProcess(argv, environment, run_dir, sockets.socket, "the engine")
-            return connect(child, exchange, sockets, self.name, sandboxed=False)
-        except BaseException:
-            sockets.close()
-            exchange.close()
-            raise
+        return Launch(self.name, False, argv, environment, exchange, sockets, "the engine")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """An engine that is ready to be started.
+
+    Attributes:
+        runtime: Name of the runtime.
+        sandboxed: Whether the engine will be kept from the network and from other files.
+        argv: What to run.
+        environment: All of its environment.
+        exchange: The folders for its files.
+        sockets: The folder for its sockets.
+        what: What it is called in messages.
+        guard: Makes what has to be ended right after the engine's process.
+    """
+
+    runtime: str
+    sandboxed: bool
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    exchange: Exchange
+    sockets: SocketFolder
+    what: str
+    guard: Callable[[EngineProcess], Closeable] | None = None
+
+
+def start(launch: Launch, run_dir: Path) -> EngineHandle:
+    """Start an engine that ends with this process.
+
+    Raises:
+        EngineUnavailableError: If it does not come up, or speaks another version.
+    """
+    sockets, exchange = launch.sockets, launch.exchange
+    guards: tuple[Closeable, ...] = ()
+    try:
+        child = EngineProcess(launch.argv, launch.environment, run_dir, sockets.socket, launch.what)
+        guards = () if launch.guard is None else (launch.guard(child),)
+        return connect(
+            child, exchange, sockets, launch.runtime, sandboxed=launch.sandboxed, guards=guards
+        )
+    except BaseException:
+        for resource in (*guards, sockets, exchange):
+            resource.close()
+        raise
+
+
+def idle_option(idle_seconds: float | None) -> list[str]:
+    """Return the option that has a host outlive its starter, or none."""
+    return [] if idle_seconds is None else ["--idle", str(idle_seconds)]
 
 
 def connect(
@@ -70,6 +127,7 @@ def connect(
     runtime: str,
     *,
     sandboxed: bool,
+    guards: tuple[Closeable, ...] = (),
 ) -> EngineHandle:
     """Wait for a started child and speak to it; end it if that does not work.
 
@@ -91,7 +149,7 @@ def connect(
         client,
         runtime,
         sandboxed=sandboxed,
-        resources=(link, child, sockets, exchange),
+        resources=(link, child, *guards, sockets, exchange),
         pid=child.pid,
         has_ended=child.has_ended,
     )

@@ -43,6 +43,8 @@ for pair in sys.argv[1].split(","):
     resource.setrlimit(kind, (value, value))
 os.execv(sys.argv[2], sys.argv[2:])
 """
+# The sandbox dies with its parent. One that outlives its starter gets this one for a parent.
+_STAND_IN = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class Sandbox:
         bind: Iterable[str] = (),
         read_only: Iterable[Path] = (),
         folder: str = "/",
+        outlives: bool = False,
     ) -> list[str]:
         """Compose the command line: limits, sandbox, what is bound, and the program.
 
@@ -136,13 +139,16 @@ class Sandbox:
             bind: Further options of bubblewrap that bind files and folders.
             read_only: Files that this program has to read, at these same paths.
             folder: The current folder inside; made if it is missing.
+            outlives: Whether it stays when the process that starts it ends.
         """
         bwrap = shutil.which(_PROGRAM) or _PROGRAM
-        identity = _write_identity(files)
-        argv = [sys.executable, "-I", "-S", "-c", _SET_LIMITS, self._limits.as_text(), bwrap]
+        identity = write_identity(files)
+        argv = [sys.executable, "-I", "-S", "-c", _SET_LIMITS, self._limits.as_text()]
+        argv += [*(_STAND_IN if outlives else ()), bwrap]
         argv += ["--unshare-all", *(self._namespaces or ())]
         argv += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
-        argv += ["--hostname", "localhost", "--uid", str(_uid()), "--gid", str(_uid(group=True))]
+        uid, gid = user_inside()
+        argv += ["--hostname", "localhost", "--uid", str(uid), "--gid", str(gid)]
         argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", _SCRATCH]
         runtime = _runtime_paths(self._read_only)
         argv += _read_only(runtime)
@@ -199,19 +205,29 @@ def install_hint() -> str:
     return "Install a sandbox: the package is called bubblewrap."
 
 
-def _uid(*, group: bool = False) -> int:
-    number = os.getgid() if group else os.getuid()
-    return number or _NOBODY
+def user_inside() -> tuple[int, int]:
+    """Return the user and group that engines run as: the caller's, or nobody instead of root."""
+    return os.getuid() or _NOBODY, os.getgid() or _NOBODY
 
 
-def _write_identity(files: Path) -> Path:
-    """Write the few lines of `/etc` without which Java and Spark do not start."""
+def write_identity(files: Path) -> Path:
+    """Write the few lines of `/etc` without which Java and Spark do not start.
+
+    Args:
+        files: Where to make their folder.
+
+    Returns:
+        The folder, with `passwd`, `group` and `hosts`.
+    """
     folder = files / "etc"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    uid, gid = _uid(), _uid(group=True)
+    uid, gid = user_inside()
     (folder / "passwd").write_text(f"odf:x:{uid}:{gid}:odf:{_SCRATCH}:/bin/sh\n")
     (folder / "group").write_text(f"odf:x:{gid}:\n")
     (folder / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
+    for path in folder.iterdir():
+        # Read by the engine's user, whatever the umask of the caller.
+        path.chmod(0o644)
     return folder
 
 

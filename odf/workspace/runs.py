@@ -14,6 +14,9 @@ from odf.store.files import make_folder, os_errors
 KEPT_RUNS: Final = 20
 """Folders of finished runs that are kept."""
 
+SCRATCH: Final = "staging"
+"""The folder in that of a run for files that nobody needs once the run has ended."""
+
 _COMMAND: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-([0-9]+)-[a-z0-9-]+")
 _FOLDER_MODE: Final = 0o700
@@ -47,12 +50,14 @@ def make_run_folder(parent: Path, command: str, now: datetime) -> Path:
 
 
 def _remove_old(parent: Path, keep: int) -> None:
+    """Remove what has ended: the oldest runs, and of the others what killed ones left to waste."""
     runs = sorted(path for path in parent.iterdir() if _NAME.fullmatch(path.name))
-    for path in runs[: max(0, len(runs) - keep)]:
+    oldest = max(0, len(runs) - keep)
+    for place, path in enumerate(runs):
         match = _NAME.fullmatch(path.name)
         if match and not _is_running(int(match[1])):
             # Another command may be removing the same one: whoever is second finds nothing.
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(path if place < oldest else path / SCRATCH, ignore_errors=True)
 
 
 def _is_running(pid: int) -> bool:

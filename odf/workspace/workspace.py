@@ -189,6 +189,11 @@ class Workspace:
         return self._folder / "cache"
 
     @property
+    def hosts_dir(self) -> Path:
+        """Where engines that stay for the next command have their folders."""
+        return self._folder / "run" / "hosts"
+
+    @property
     def datasets_dir(self) -> Path:
         """Where the datasets are; what waits to be moved into one is best kept near it."""
         return self._folder / "datasets"
@@ -327,6 +332,9 @@ class Workspace:
                 sync_folder(self.datasets_dir)
             self._opened.pop(identity, None)
             shutil.rmtree(trash, ignore_errors=True)
+            # Downloads and folded history have its rows, too.
+            for cached in self.cache_dir.glob(f"*/{identity.multibase}"):
+                shutil.rmtree(cached, ignore_errors=True)
 
     @contextlib.contextmanager
     def _structure(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,10 +21,13 @@ from odf.metadata.model import (
 )
 from odf.protocol.calls import TransformCall, TransformCallInput
 from odf.protocol.messages import Watermark
-from odf.runtimes.base import EngineCommand, EngineHandle, Runtime
+from odf.runtimes.base import ContainerProgram, EngineCommand, EngineHandle, Runtime
 from odf.runtimes.bubblewrap import BubblewrapRuntime
+from odf.runtimes.container import ContainerRuntime
+from odf.runtimes.images import PYTHON_INSIDE, SPECS, image_name
 from odf.runtimes.memory import MemoryRuntime
 from odf.runtimes.process import ProcessRuntime
+from odf.runtimes.tcp_engine import TcpContainerRuntime
 from tests.engines.host import tiny_engine
 
 TINY = Path(tiny_engine.__file__)
@@ -47,21 +51,61 @@ def working_sandbox(**options: object) -> BubblewrapRuntime:
     return runtime
 
 
+def container_program() -> ContainerProgram:
+    """The tiny engine in the image of DataFusion, which has all that it needs."""
+    image = image_name(SPECS["datafusion"])
+    return ContainerProgram(image, (PYTHON_INSIDE, "-I", str(TINY)), mounts=(TINY,))
+
+
+def container_command() -> EngineCommand:
+    return replace(tiny_command(), container=container_program())
+
+
+def working_container(name: Any, **options: Any) -> ContainerRuntime:
+    runtime = ContainerRuntime(name, container_command(), **options)
+    if (reason := runtime.why_not()) is not None:
+        pytest.skip(f"{name} does not work here: {reason}")
+    return runtime
+
+
+def working_tcp_container(name: Any) -> TcpContainerRuntime:
+    """The tiny engine as others see it: a port, no lifeline, folders that it was not told of."""
+    program = container_program()
+    serving = ("--socket", "/tmp/tiny/engine.sock", "--idle", "3600", "--tcp", "5544")
+    folders = ("--in", "/opt/engine/in", "--out", "/opt/engine/out")
+    program = replace(
+        program,
+        # Files of this machine are ours to show: an image of others has all that it needs.
+        argv=(PYTHON_INSIDE, "-I", "-m", "odf.engines.datafusion", *serving, *folders),
+        mounts=(),
+        port=5544,
+        input_folder="/opt/engine/in",
+        output_folder="/opt/engine/out",
+    )
+    runtime = TcpContainerRuntime(name, EngineCommand((), container=program))
+    if (reason := runtime.why_not()) is not None:
+        pytest.skip(f"{name} does not work here: {reason}")
+    return runtime
+
+
 def make_runtime(name: str) -> Runtime:
     match name:
         case "memory":
             return MemoryRuntime(EngineHost(tiny_engine.TinyEngine()).register)
         case "process":
             return ProcessRuntime(tiny_command())
+        case "docker" | "podman":
+            return working_container(name)
         case _:
             return working_sandbox()
 
 
-RUNTIMES = [
-    "memory",
-    "process",
+SANDBOXES = [
     pytest.param("bubblewrap", marks=pytest.mark.sandbox),
+    pytest.param("docker", marks=pytest.mark.container),
+    pytest.param("podman", marks=pytest.mark.container),
 ]
+RUNTIMES = ["memory", "process", *SANDBOXES]
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)

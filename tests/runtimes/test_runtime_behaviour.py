@@ -20,6 +20,7 @@ from odf.metadata.model import (
 from odf.protocol import PROTOCOL_VERSION
 from odf.protocol.calls import (
     CallFile,
+    DiscardedRows,
     EngineEvent,
     EngineProgress,
     EngineWarning,
@@ -241,6 +242,25 @@ def test_validates(engine: EngineHandle) -> None:
     assert caught.value.hint == "say pass"
     with pytest.raises(EngineError, match="the tiny engine has a defect"):
         engine.client.validate_query(sql("fail"), [QueryInput("a", schema or None)], DEFAULT_VOCAB)
+
+
+def test_migrates(engine: EngineHandle, tmp_path: Path) -> None:
+    checkpoint, inputs = tmp_path / "checkpoint", [QueryInput("a", None, vocab=DEFAULT_VOCAB)]
+    checkpoint.write_text(f"pass {DEFAULT_VOCAB} offset")
+    client = engine.client
+    assert client.migrate_query(sql("pass"), inputs, DEFAULT_VOCAB, checkpoint).kept
+    checkpoint.write_text("another\x1b[31m query")
+    found = client.migrate_query(sql("pass"), inputs, DEFAULT_VOCAB, checkpoint)
+    assert (found.kept, found.discarded) == (False, (DiscardedRows("input-0", 7),))
+    assert "another" in found.reason
+    assert "\x1b" not in found.reason
+    with pytest.raises(InvalidQueryError, match="no such word"):
+        client.migrate_query(sql("invalid"), inputs, DEFAULT_VOCAB, checkpoint)
+    checkpoint.write_text("broken")
+    with pytest.raises(BadInputError, match="damaged"):
+        client.migrate_query(sql("pass"), inputs, DEFAULT_VOCAB, checkpoint)
+    with pytest.raises(NotFoundError):
+        client.migrate_query(sql("pass"), inputs, DEFAULT_VOCAB, tmp_path / "gone")
 
 
 def test_ingests(engine: EngineHandle, tmp_path: Path) -> None:

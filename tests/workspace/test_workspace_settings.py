@@ -12,7 +12,7 @@ from odf.repo.urls import RepositoryUrlError, parse_repository_url
 from odf.workspace.config import Config, EngineRuntime, IngestSettings
 from odf.workspace.keys import KeyStore
 from odf.workspace.repositories import RemoteAliases, RepositoryRegistry
-from odf.workspace.runs import KEPT_RUNS, make_run_folder
+from odf.workspace.runs import KEPT_RUNS, SCRATCH, make_run_folder
 from odf.workspace.settings_files import SettingsError
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -65,8 +65,8 @@ class TestConfig:
         return Config.load(files, {k.replace("_", "."): v for k, v in overrides.items()})
 
     def test_defaults(self, tmp_path):
-        assert Config.load([tmp_path / "none.yaml"]) == Config(EngineRuntime.AUTO, None, {})
-        assert self.load(tmp_path, "") == Config(EngineRuntime.AUTO, None, {})
+        assert Config.load([tmp_path / "none.yaml"]) == Config(ingest={}, engine_images={})
+        assert self.load(tmp_path, "") == Config(ingest={}, engine_images={})
         assert Config().ingest_of(DatasetName("x")) == IngestSettings(None, None)
 
     def test_all_keys(self, tmp_path):
@@ -105,9 +105,13 @@ class TestConfig:
         [
             ("engne: {}", "engne: there is no such setting", "did you mean engine?"),
             ("engine: {runtim: auto}", "engine.runtim", "did you mean runtime?"),
-            ("engine: {zzz: auto}", "engine.zzz", "there is: memory, runtime"),
+            ("engine: {zzz: auto}", "engine.zzz", "there is: idleTimeout, images, memory, runtime"),
             ("ingest: {a: {maxretrct: 1}}", "ingest.a.maxretrct", "did you mean maxRetract?"),
-            ("engine: {runtime: docker}", "auto, bubblewrap, process, got 'docker'", None),
+            (
+                "engine: {runtime: lxc}",
+                "auto, docker, podman, bubblewrap, process, got 'lxc'",
+                None,
+            ),
             ("engine: {memory: lots}", "a size", None),
             ("engine: {memory: [1]}", "wanted one value", None),
             ("ingest: {a: {maxRetract: 2}}", "a share from 0 to 1", None),
@@ -256,6 +260,18 @@ class TestRunFolders:
         assert f"20250130T000000Z-{dead}-pull" in left
         assert f"20250101T000000Z-{dead}-pull" not in left
         assert len(left) == KEPT_RUNS + 2
+
+    def test_what_a_killed_run_left_to_waste_goes_and_its_log_stays(self, tmp_path):
+        dead = 2**22 + 1
+        killed = tmp_path / f"20250101T000000Z-{dead}-ingest"
+        running = tmp_path / f"20250102T000000Z-{os.getpid()}-ingest"
+        for run in (killed, running):
+            (run / SCRATCH).mkdir(parents=True)
+            (run / SCRATCH / "spool").write_text("half a gigabyte")
+            (run / "error.log").write_text("why")
+        make_run_folder(tmp_path, "add", NOW)
+        assert [path.name for path in killed.iterdir()] == ["error.log"]
+        assert (running / SCRATCH / "spool").is_file()
 
     def test_odd_commands_are_refused(self, tmp_path):
         with pytest.raises(UsageError):

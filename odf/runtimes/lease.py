@@ -1,0 +1,106 @@
+"""The coordinator's end of a lease on a host that stays (see `odf.engines.host.lease`)."""
+
+import contextlib
+import json
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from odf.errors import EngineUnavailableError
+from odf.limits import LEASE_ANSWER_SECONDS, MAX_WARM_RECORD
+
+LEASE_SOCKET: Final = "lease.sock"
+"""Name of the socket, beside the engine's own."""
+
+
+class LeaseEndedError(EngineUnavailableError):
+    """The host is gone, or about to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseStatus:
+    """How much a host is used.
+
+    Attributes:
+        leases: Commands that use it.
+        idle_seconds: How long nobody has.
+    """
+
+    leases: int
+    idle_seconds: float
+
+
+class Lease:
+    """A connection to a host, for one purpose: `take`, `status` or `stop`.
+
+    Args:
+        folder: The folder of the host's sockets.
+
+    Raises:
+        LeaseEndedError: If nobody answers there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._taken = False
+        try:
+            self._socket.settimeout(LEASE_ANSWER_SECONDS)
+            self._socket.connect(str(folder / LEASE_SOCKET))
+        except OSError as error:
+            self._socket.close()
+            raise LeaseEndedError(f"the engine's host does not answer: {error.strerror}") from error
+
+    def take(self) -> None:
+        """Hold the host until `close`, or until this process ends.
+
+        Raises:
+            LeaseEndedError: If it is about to end.
+        """
+        if self._ask("lease") != "ok":
+            raise LeaseEndedError("the engine's host is about to end")
+        self._taken = True
+
+    def status(self) -> LeaseStatus:
+        """Ask how much it is used.
+
+        Raises:
+            LeaseEndedError: If it does not say.
+        """
+        with self._socket:
+            try:
+                found = json.loads(self._ask("status"))
+                return LeaseStatus(int(found["leases"]), float(found["idle_seconds"]))
+            except (ValueError, KeyError, TypeError) as error:
+                raise LeaseEndedError("the engine's host gave no status") from error
+
+    def stop(self) -> None:
+        """End the host, whoever else uses it.
+
+        Raises:
+            LeaseEndedError: If it has ended already.
+        """
+        with self._socket:
+            self._ask("stop")
+
+    def close(self) -> None:
+        """Give the host back."""
+        with self._socket, contextlib.suppress(OSError):
+            if self._taken:
+                self._taken = False
+                self._socket.sendall(b"bye\n")
+                # The host hangs up once it has taken note: whoever asks next is told the truth.
+                self._socket.recv(1)
+
+    def _ask(self, question: str) -> str:
+        try:
+            self._socket.sendall(question.encode() + b"\n")
+            answer = b""
+            while not answer.endswith(b"\n") and len(answer) < MAX_WARM_RECORD:
+                piece = self._socket.recv(MAX_WARM_RECORD)
+                if not piece:
+                    break
+                answer += piece
+        except OSError as error:
+            raise LeaseEndedError(f"the engine's host does not answer: {error}") from error
+        return answer.decode("utf-8", "replace").strip()

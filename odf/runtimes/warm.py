@@ -1,0 +1,360 @@
+"""Engines that stay for the next command (design §6, `engine.idleTimeout`).
+
+A command that may leave an engine behind looks into the workspace's folder of hosts first: is one
+there that was started in the same way, by the same release? Then it takes a lease on it
+(`odf.engines.host.lease` is the other end), else it starts one. What is needed to find a host
+again is in one small file beside its folders; what a dead host left is swept away by whoever
+meets it.
+
+Only engines for one's own datasets are kept: a stranger's query never finds what another left.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import odf
+from odf.errors import OdfError
+from odf.limits import ENGINE_STOP_SECONDS, MAX_WARM_RECORD
+from odf.protocol import PROTOCOL_VERSION
+from odf.runtimes.base import EngineCommand, EngineHandle
+from odf.runtimes.child import SOCKET_NAME, EngineProcess, Obituary, tail_of
+from odf.runtimes.client import EngineClient, GrpcLink
+from odf.runtimes.exchange import Exchange
+from odf.runtimes.lease import Lease, LeaseEndedError
+from odf.runtimes.process import Launch
+
+_RECORD: Final = "host.json"
+_LOCK: Final = "lock"
+_LOG: Final = "engine.stderr.txt"
+_POLL_SECONDS: Final = 0.02
+
+
+Compose = Callable[[Path, float], Launch | None]
+"""Makes the folders of an engine in a given folder, and the command that starts it to stay for so
+many seconds; None where engines of the chosen runtime cannot stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmHost:
+    """A host that was left for the next command.
+
+    Attributes:
+        engine: Name of the engine.
+        fingerprint: How it was started, and by which release; another one does not fit.
+        runtime: Name of the runtime.
+        sandboxed: Whether it is kept from the network and from other files.
+        pid: Its process.
+        birth: When that process began, as the kernel counts: process ids are used again.
+        sockets: The folder of its sockets.
+        engine_in: The folder of its inputs, as it sees it.
+        engine_out: The folder of its outputs, as it sees it.
+        link: Whether inputs may be hard links.
+        idle_seconds: How long it stays without use.
+    """
+
+    engine: str
+    fingerprint: str
+    runtime: str
+    sandboxed: bool
+    pid: int
+    birth: int
+    sockets: str
+    engine_in: str
+    engine_out: str
+    link: bool
+    idle_seconds: float
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Read what a folder says about its host; None if that is nothing one can use."""
+        try:
+            with (folder / _RECORD).open("rb") as file:
+                return cls(**json.loads(file.read(MAX_WARM_RECORD)))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write(self, folder: Path) -> None:
+        """Leave it in a folder, whole or not at all."""
+        staged = folder / f"{_RECORD}.{secrets.token_hex(4)}"
+        staged.write_text(json.dumps(asdict(self)))
+        staged.rename(folder / _RECORD)
+
+    @property
+    def lives(self) -> bool:
+        """Whether its process is still there."""
+        return _birth(self.pid) == self.birth
+
+    def lease(self) -> Lease:
+        """Connect to it.
+
+        Raises:
+            LeaseEndedError: If it does not answer, or is about to end.
+        """
+        return Lease(Path(self.sockets))
+
+    def end(self) -> None:
+        """Stop it, in order if it still answers, and by force if not."""
+        with contextlib.suppress(LeaseEndedError):
+            self.lease().stop()
+        deadline = time.monotonic() + ENGINE_STOP_SECONDS
+        while self.lives and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        if self.lives:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """A host as it is at the moment.
+
+    Attributes:
+        host: It.
+        leases: Commands that use it.
+        idle_seconds: How long nobody has.
+    """
+
+    host: WarmHost
+    leases: int
+    idle_seconds: float
+
+
+class WarmHosts:
+    """The hosts of one workspace.
+
+    Args:
+        folder: Where their folders are; on the file system of the datasets.
+        idle_seconds: How long those that are started here stay without use.
+    """
+
+    def __init__(self, folder: Path, idle_seconds: float) -> None:
+        self._folder = folder
+        self._idle_seconds = idle_seconds
+
+    def take(self, engine: str, wanted: str, compose: Compose) -> EngineHandle | None:
+        """Take a lease on a host that fits, starting one if there is none.
+
+        Args:
+            engine: Name of the engine.
+            wanted: The `fingerprint` of the host.
+            compose: Called to start one.
+
+        Returns:
+            The engine; None if it cannot stay, or if one that was started otherwise is in use by
+            another command.
+
+        Raises:
+            EngineUnavailableError: If it does not come up.
+        """
+        place = self._folder / engine
+        with _locked(place):
+            found = WarmHost.read(place)
+            if found is not None and found.lives:
+                if found.fingerprint == wanted:
+                    with contextlib.suppress(LeaseEndedError, OdfError):
+                        return _adopt(found, place)
+                elif _in_use(found):
+                    return None
+            if found is not None:
+                found.end()
+            _sweep(place)
+            launch = compose(place, self._idle_seconds)
+            return None if launch is None else self._start(place, engine, wanted, launch)
+
+    def _start(self, place: Path, engine: str, wanted: str, launch: Launch) -> EngineHandle:
+        sockets, exchange = launch.sockets, launch.exchange
+        child = None
+        try:
+            child = EngineProcess(
+                launch.argv,
+                launch.environment,
+                place,
+                sockets.socket,
+                launch.what,
+                outlives=True,
+            )
+            child.wait_ready()
+            host = WarmHost(
+                engine=engine,
+                fingerprint=wanted,
+                runtime=launch.runtime,
+                sandboxed=launch.sandboxed,
+                pid=child.pid,
+                birth=_birth(child.pid) or 0,
+                sockets=str(sockets.path),
+                engine_in=exchange.engine_in,
+                engine_out=exchange.engine_out,
+                link=exchange.link,
+                idle_seconds=self._idle_seconds,
+            )
+            handle = _adopt(host, place)
+            host.write(place)
+        except BaseException:
+            if child is not None:
+                child.close()
+            sockets.close()
+            exchange.close()
+            raise
+        child.detach()
+        return handle
+
+
+def fingerprint(command: EngineCommand, choice: str) -> str:
+    """Say how an engine is started: two that agree in this give the same answers in the same way.
+
+    The times of the package's own files are part of it, so that a host never serves code that has
+    been replaced since.
+
+    Args:
+        command: How its host is started.
+        choice: The runtime as it was asked for.
+    """
+    parts = [
+        odf.__version__,
+        str(PROTOCOL_VERSION),
+        choice,
+        *command.argv,
+        *map(str, command.read_only),
+        *(f"{name}={value}" for name, value in sorted(command.environment.items())),
+        *(f"{path}:{path.stat().st_mtime_ns}" for path in _sources()),
+    ]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def running_hosts(folder: Path) -> tuple[HostStatus, ...]:
+    """Return the hosts of a workspace that live."""
+    found = []
+    for place in sorted(folder.iterdir()) if folder.is_dir() else ():
+        host = WarmHost.read(place)
+        if host is not None and host.lives:
+            with contextlib.suppress(LeaseEndedError):
+                status = host.lease().status()
+                found.append(HostStatus(host, status.leases, status.idle_seconds))
+    return tuple(found)
+
+
+def stop_hosts(folder: Path) -> tuple[WarmHost, ...]:
+    """Stop the hosts of a workspace, whatever they do, and remove their folders.
+
+    Returns:
+        Those that were alive.
+    """
+    stopped = []
+    for place in sorted(folder.iterdir()) if folder.is_dir() else ():
+        with _locked(place):
+            host = WarmHost.read(place)
+            if host is not None:
+                if host.lives:
+                    stopped.append(host)
+                host.end()
+            _sweep(place)
+    return tuple(stopped)
+
+
+class _Adopted:
+    """The process of a host that another command started."""
+
+    def __init__(self, host: WarmHost, log: Path) -> None:
+        self._host = host
+        self.log = log
+        self._log_start = log.stat().st_size if log.exists() else 0
+
+    def has_ended(self) -> bool:
+        return not self._host.lives
+
+    def obituary(self) -> Obituary | None:
+        deadline = time.monotonic() + ENGINE_STOP_SECONDS
+        while self._host.lives and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        if self._host.lives:
+            return None
+        return Obituary("ended", self.log, tail_of(self.log, self._log_start))
+
+
+def _adopt(host: WarmHost, place: Path) -> EngineHandle:
+    """Take a lease and speak to a host.
+
+    Raises:
+        LeaseEndedError: If it is about to end.
+        EngineUnavailableError: If it does not answer.
+    """
+    lease = host.lease()
+    link = None
+    try:
+        lease.take()
+        process = _Adopted(host, place / _LOG)
+        files = place / "engine"
+        exchange = Exchange(
+            files / "in", files / "out", host.engine_in, host.engine_out, link=host.link
+        )
+        link = GrpcLink(Path(host.sockets) / SOCKET_NAME, process)
+        client = EngineClient(link, exchange)
+        client.check_version()
+    except BaseException:
+        if link is not None:
+            link.close()
+        lease.close()
+        raise
+    return EngineHandle(
+        client,
+        host.runtime,
+        sandboxed=host.sandboxed,
+        resources=(lease, link),
+        pid=host.pid,
+        has_ended=process.has_ended,
+    )
+
+
+def _in_use(host: WarmHost) -> bool:
+    try:
+        return host.lease().status().leases > 0
+    except LeaseEndedError:
+        return False
+
+
+def _sweep(place: Path) -> None:
+    """Remove everything a host left but the lock."""
+    for path in place.iterdir():
+        if path.name == _LOCK:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Keep two commands from starting the same host; the second finds that of the first."""
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (place / _LOCK).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _birth(pid: int) -> int | None:
+    """Return when a process began, in clock ticks since the machine did; None if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name before may hold anything; a zombie has ended.
+    state, *fields = text.rpartition(")")[2].split()
+    return None if state == "Z" else int(fields[18])
+
+
+def _sources() -> Iterator[Path]:
+    for folder in odf.__path__:
+        yield from sorted(Path(folder).rglob("*.py"))
