@@ -59,7 +59,9 @@ def ingest(
     preprocessor = query_engine(query)
     with TemporaryDirectory(dir=call.output.parent, prefix="preprocess-") as folder:
         rows = Path(folder) / "rows.parquet"
-        half = replace(call, preprocess=None, half=IngestHalf.READ, history=(), output=rows)
+        half = replace(
+            call, preprocess=None, half=IngestHalf.READ, history=(), folding=None, output=rows
+        )
         read = engine().ingest(half, on_event)
         if read.slice_path is None:
             write_schema_file(rows, read.schema)
@@ -71,8 +73,9 @@ def ingest(
             # Files that are empty to the last byte have no columns to query.
             result = rows
         files = (CallFile(result, ", ".join(file.name for file in call.files)),)
-        merge = replace(call, preprocess=None, half=IngestHalf.MERGE, files=files)
-        return engine().ingest(merge, on_event)
+        merge = replace(call, preprocess=None, half=IngestHalf.MERGE, files=files, quarantine=None)
+        merged = engine().ingest(merge, on_event)
+        return replace(merged, bad_rows=read.bad_rows, quarantine=read.quarantine)
 
 
 def _preprocess(

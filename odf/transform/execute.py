@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from odf.clock import Clock
-from odf.errors import EngineError, OdfError
+from odf.errors import EngineError, InvalidQueryError, OdfError
 from odf.metadata.chain import ChainState
 from odf.metadata.model import (
+    Checkpoint,
     DataSlice,
     ExecuteTransform,
     MetadataEvent,
@@ -23,6 +24,13 @@ from odf.repo.accept import AcceptedSlice, accept_slice, later, write_schema_fil
 from odf.repo.update import DatasetUpdate, UpdateTally, next_time
 from odf.transform.inputs import InputInterval
 from odf.transform.plan import FindDataset, NothingToDo, Step, plan_step
+from odf.transform.state import (
+    State,
+    changed_since_last_step,
+    fitting_state,
+    left_behind,
+    recorded_state,
+)
 from odf.workspace.workspace import DatasetHandle
 
 if TYPE_CHECKING:  # grpc is loaded when an engine is needed, not to find that nothing changed
@@ -73,25 +81,55 @@ def _run_steps(handle: DatasetHandle, around: TransformSurroundings, tally: Upda
     dataset = handle.dataset
     while True:
         state = dataset.state()
-        step = plan_step(state, around.find_dataset, next_time(state, around.clock))
+        now = next_time(state, around.clock)
+        changed = changed_since_last_step(dataset)
+        step = plan_step(state, around.find_dataset, now, changed=changed)
         if isinstance(step, NothingToDo):
             return step.reason
-        outcome = run_step(step, handle, around)
-        accepted = None
-        if outcome.slice_path is not None:
-            accepted = accept_slice(outcome.slice_path, state, step.system_time)
-        events = _events(state, step, accepted, outcome.watermark)
-        if not events:
-            return "its inputs have nothing that changes it"
-        objects = (accepted.staged,) if accepted else ()
-        result = dataset.commit(
-            events, expected_head=state.head, system_time=step.system_time, objects=objects
-        )
+        before = recorded_state(step, dataset)
+        try:
+            started, outcome = run_step(step, handle, around, before, warn=tally.warn)
+        except InvalidQueryError:
+            # It may need columns that an input got later than its first rows.
+            wider = plan_step(state, around.find_dataset, now, changed=changed, across_schemas=True)
+            if isinstance(wider, NothingToDo) or wider == step:
+                raise
+            step = wider
+            started, outcome = run_step(step, handle, around, before, warn=tally.warn)
+        with left_behind(*outcome_files(outcome)):
+            accepted = None
+            if outcome.slice_path is not None:
+                accepted = accept_slice(outcome.slice_path, state, step.system_time)
+            left = State.of_file(outcome.checkpoint) if outcome.checkpoint else None
+            events = _events(state, step, accepted, left or started, outcome.watermark)
+            if not events:
+                return "its inputs have nothing that changes it"
+            objects = [made.staged for made in (accepted, left) if made is not None]
+            result = dataset.commit(
+                events, expected_head=state.head, system_time=step.system_time, objects=objects
+            )
         tally.committed(result, accepted)
 
 
-def run_step(step: Step, handle: DatasetHandle, around: TransformSurroundings) -> TransformOutcome:
+def run_step(
+    step: Step,
+    handle: DatasetHandle,
+    around: TransformSurroundings,
+    before: State | None,
+    *,
+    warn: Callable[[str], None] | None = None,
+) -> tuple[State | None, TransformOutcome]:
     """Have the engine run a step; nothing is committed.
+
+    Args:
+        step: What to run.
+        handle: The dataset.
+        around: Where this happens.
+        before: The state that the step before left, if it left one.
+        warn: Told what is given up because the query changed; `around.report` if not given.
+
+    Returns:
+        The state that the step started from, if it still fits the query, and what came of it.
 
     Raises:
         EngineUnavailableError: If the engine that the transform asks for is not here, or not in
@@ -100,30 +138,58 @@ def run_step(step: Step, handle: DatasetHandle, around: TransformSurroundings) -
         EngineError: If the engine fails, or says otherwise than what it wrote.
     """
     client = around.engine(step.transform)
+    started = fitting_state(step, before, client, warn or around.report)
     around.report("running the query")
     around.staging_dir.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=around.staging_dir, prefix="step-") as scratch:
         outcome = client.execute_transform(
-            TransformCall(
-                dataset_id=handle.id,
-                dataset_alias=handle.alias,
-                system_time=step.system_time,
-                vocab=step.vocab,
-                transform=step.transform,
-                inputs=tuple(
-                    _call_input(source, Path(scratch) / f"schema-{index}")
-                    for index, source in enumerate(step.inputs)
-                ),
-                next_offset=step.next_offset,
-                output=around.staging_dir / f"slice-{secrets.token_hex(8)}",
+            transform_call(step, handle, around, started, Path(scratch))
+        )
+    with left_behind(*outcome_files(outcome)):
+        if (outcome.slice_path is None) != (outcome.offset_interval is None):
+            raise EngineError(
+                "the engine reported an offset interval without a slice, or a slice without one"
             )
-        )
-    if (outcome.slice_path is None) != (outcome.offset_interval is None):
-        raise EngineError(
-            "the engine reported an offset interval without a slice, or a slice without one"
-        )
-    _check_watermark(step, outcome.watermark)
-    return outcome
+        _check_watermark(step, outcome.watermark)
+    return started, outcome
+
+
+def transform_call(
+    step: Step,
+    handle: DatasetHandle,
+    around: TransformSurroundings,
+    started: State | None,
+    scratch: Path,
+) -> TransformCall:
+    """Compose what an engine is told about a step.
+
+    Args:
+        step: What to run.
+        handle: The dataset.
+        around: Where this happens.
+        started: The state to start from.
+        scratch: An empty folder, for as long as the call takes.
+    """
+    return TransformCall(
+        dataset_id=handle.id,
+        dataset_alias=handle.alias,
+        system_time=step.system_time,
+        vocab=step.vocab,
+        transform=step.transform,
+        inputs=tuple(
+            _call_input(source, scratch / f"schema-{index}")
+            for index, source in enumerate(step.inputs)
+        ),
+        next_offset=step.next_offset,
+        output=around.staging_dir / f"slice-{secrets.token_hex(8)}",
+        prev_checkpoint=started.path if started else None,
+        new_checkpoint=around.staging_dir / f"checkpoint-{secrets.token_hex(8)}",
+    )
+
+
+def outcome_files(outcome: TransformOutcome) -> list[Path]:
+    """Return the files that the engine wrote in a step."""
+    return [path for path in (outcome.slice_path, outcome.checkpoint) if path is not None]
 
 
 def _check_watermark(step: Step, watermark: Timestamp | None) -> None:
@@ -157,6 +223,7 @@ def _call_input(source: InputInterval, schema_file: Path) -> TransformCallInput:
             Watermark(system_time=mark.system_time, event_time=mark.event_time)
             for mark in source.watermarks
         ),
+        has_retractions=source.has_retractions,
     )
 
 
@@ -164,32 +231,45 @@ def _events(
     state: ChainState,
     step: Step,
     accepted: AcceptedSlice | None,
+    after: State | None,
     watermark: Timestamp | None,
 ) -> list[MetadataEvent]:
     """Compose what is committed; empty if the chain would refuse it as saying nothing.
 
     A step whose rows all fall away still records how far the inputs were read, unless there is
-    not even a watermark to record it with (chain-rules.md §2, rule 9); its blocks are then read
-    again with the next ones.
+    neither a watermark nor a state to record with it (chain-rules.md §2, rule 9); its blocks are
+    then read again with the next ones.
     """
-    new_watermark = later(state.watermark, watermark)
-    if accepted is None and new_watermark is None:
+    recorded = recorded_event(
+        step,
+        accepted.data if accepted else None,
+        after.checkpoint if after else None,
+        later(state.watermark, watermark),
+    )
+    if (recorded.new_data or recorded.new_checkpoint or recorded.new_watermark) is None:
         return []
-    events: list[MetadataEvent] = []
-    if accepted is not None and accepted.schema_event is not None:
-        events.append(accepted.schema_event)
-    events.append(recorded_event(step, accepted.data if accepted else None, new_watermark))
-    return events
+    schema = [accepted.schema_event] if accepted and accepted.schema_event else []
+    return [*schema, recorded]
 
 
 def recorded_event(
-    step: Step, new_data: DataSlice | None, new_watermark: Timestamp | None
+    step: Step,
+    new_data: DataSlice | None,
+    checkpoint: Checkpoint | None,
+    new_watermark: Timestamp | None,
 ) -> ExecuteTransform:
-    """Compose the event that records a step."""
-    checkpoint = step.prev_checkpoint
+    """Compose the event that records a step.
+
+    Args:
+        step: The step.
+        new_data: Its rows.
+        checkpoint: The state after it: what the engine wrote, or else what it started from.
+        new_watermark: The watermark after it.
+    """
+    before = step.prev_checkpoint
     return ExecuteTransform(
         query_inputs=tuple(source.recorded for source in step.inputs),
-        prev_checkpoint=checkpoint.physical_hash if checkpoint else None,
+        prev_checkpoint=before.physical_hash if before else None,
         prev_offset=step.prev_offset,
         new_data=new_data,
         new_checkpoint=checkpoint,

@@ -57,6 +57,9 @@ class InputInterval:
         schema: The Arrow schema in force at the end of the interval; None if it has none yet.
         vocab: The vocabulary in force at the end of the interval.
         advanced: Whether data blocks are in the interval (not only attributes such as a licence).
+        columns_changed: Whether the schema or the vocabulary was set in the interval, other than
+            at the beginning of the chain.
+        has_retractions: Whether its rows can be anything but appended.
     """
 
     handle: DatasetHandle
@@ -67,6 +70,8 @@ class InputInterval:
     schema: bytes | None
     vocab: DatasetVocabulary
     advanced: bool
+    columns_changed: bool = False
+    has_retractions: bool = False
 
     @property
     def offset_interval(self) -> OffsetInterval | None:
@@ -141,6 +146,9 @@ def read_interval(
         schema=schema_bytes(state.schema),
         vocab=state.vocab,
         advanced=bool(slices or watermarks),
+        columns_changed=after is not None
+        and any(isinstance(block.event, SetDataSchema | SetVocab) for _, block in found),
+        has_retractions=state.may_retract,
     )
 
 

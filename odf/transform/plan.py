@@ -23,6 +23,12 @@ FindDataset = Callable[[DatasetID], DatasetHandle]
 """Finds an input by its identity; raises `NotFoundError` if it is not in the workspace."""
 
 
+class DivergedInputError(ConflictError):
+    """An input no longer has the blocks that were processed: it was reset or compacted."""
+
+    kind = "diverged_input"
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One `ExecuteTransform` to be, or one to be repeated.
@@ -34,6 +40,8 @@ class Step:
         vocab: Names of the system columns of the result.
         prev_offset: Last offset of the output before; None if it has no rows.
         prev_checkpoint: Checkpoint of the step before, if it left one.
+        state_in_doubt: Whether something came after the step before that the state that it left
+            may not fit: another query, vocabulary or schema.
     """
 
     transform: TransformSql
@@ -42,6 +50,7 @@ class Step:
     vocab: DatasetVocabulary
     prev_offset: int | None
     prev_checkpoint: Checkpoint | None
+    state_in_doubt: bool = False
 
     @property
     def next_offset(self) -> int:
@@ -57,20 +66,29 @@ class NothingToDo:
 
 
 def plan_step(
-    state: ChainState, find_dataset: FindDataset, system_time: Timestamp
+    state: ChainState,
+    find_dataset: FindDataset,
+    system_time: Timestamp,
+    *,
+    changed: bool = False,
+    across_schemas: bool = False,
 ) -> Step | NothingToDo:
     """Plan the next step of a derivative dataset.
 
     One step never spans a change of an input's schema: what lies behind it is left to the next.
+    Only the first look at an input may, where the query needs columns that came later: what was
+    written before them reads as null.
 
     Args:
         state: The state of the dataset's own chain.
         find_dataset: Finds the inputs.
         system_time: What the step will carry.
+        changed: Whether the transform or the vocabulary was set since the last step.
+        across_schemas: Whether inputs that were never read are read with their newest schema.
 
     Raises:
         NotFoundError: If an input is not in the workspace.
-        ConflictError: If an input no longer has the blocks that were processed last.
+        DivergedInputError: If an input no longer has the blocks that were processed last.
     """
     set_transform = state.transform
     if set_transform is None:
@@ -79,7 +97,8 @@ def plan_step(
     states = InputStates()
     for source, before in _paired(set_transform, state.query_inputs):
         handle = find_dataset(DatasetID.parse(source.dataset_ref))
-        interval = _next_interval(handle, source, before, states)
+        cut = before is not None or not across_schemas
+        interval = _next_interval(handle, source, before, states, cut=cut)
         if interval.schema is None:
             return NothingToDo(f"input {interval.alias} has no data yet")
         intervals.append(interval)
@@ -92,6 +111,7 @@ def plan_step(
         vocab=state.vocab,
         prev_offset=state.last_offset,
         prev_checkpoint=state.checkpoint,
+        state_in_doubt=changed or any(one.columns_changed for one in intervals),
     )
 
 
@@ -101,6 +121,8 @@ def plan_replay(
     find_dataset: FindDataset,
     system_time: Timestamp,
     states: InputStates,
+    *,
+    changed: bool = False,
 ) -> Step:
     """Rebuild the step that a recorded `ExecuteTransform` was.
 
@@ -110,6 +132,7 @@ def plan_replay(
         find_dataset: Finds the inputs.
         system_time: The block's system time.
         states: What the inputs' chains say at a block.
+        changed: Whether the transform or the vocabulary was set since the step before.
 
     Raises:
         NotFoundError: If an input is not in the workspace.
@@ -133,6 +156,7 @@ def plan_replay(
         vocab=state.vocab,
         prev_offset=state.last_offset,
         prev_checkpoint=state.checkpoint,
+        state_in_doubt=changed or any(one.columns_changed for one in intervals),
     )
 
 
@@ -152,6 +176,8 @@ def _next_interval(
     source: TransformInput,
     before: ExecuteTransformInput | None,
     states: InputStates,
+    *,
+    cut: bool,
 ) -> InputInterval:
     after = before.last_block_hash if before else None
     try:
@@ -162,13 +188,13 @@ def _next_interval(
             upto=handle.dataset.head(),
             prev_offset=before.last_offset if before else None,
             states=states,
-            stop_at_schema_change=True,
+            stop_at_schema_change=cut,
         )
     except InvalidIntervalError as error:
-        raise ConflictError(
+        raise DivergedInputError(
             f"input {handle.alias} no longer has block {after}, up to which it was processed: "
             "it was reset or compacted",
-            hint="pull the input's full history again, or delete and re-add this dataset",
+            hint="with --reset-derivatives-on-diverged-input odf pull starts this dataset anew",
             details={"input": str(handle.id), "block": str(after)},
         ) from error
 

@@ -20,6 +20,7 @@ from odf.metadata.model import (
     OffsetInterval,
     Seed,
     SetTransform,
+    SourceState,
     SqlQueryStep,
     Timestamp,
     TransformInput,
@@ -48,7 +49,7 @@ class TinyPool(EnginePool):
     def __init__(self, run_dir: Path) -> None:
         super().__init__(PoolSettings(), run_dir=run_dir)
 
-    def _start(self, _name: str, key: str, *, trusted: bool) -> EngineHandle:  # noqa: ARG002
+    def _start(self, _name: str, key: str, *_version: str | None, trusted: bool) -> EngineHandle:  # noqa: ARG002
         return MemoryRuntime(EngineHost(TinyEngine()).register).start(self._run_dir / key)
 
 
@@ -116,6 +117,7 @@ def add_rows(
     watermark: Timestamp | None = None,
     ops: Sequence[int] = (),
     at: Timestamp = START,
+    source_state: SourceState | None = None,
     **more: Sequence[object],
 ) -> Multihash:
     """Commit rows to a root dataset as a pull would; returns the new head.
@@ -126,6 +128,7 @@ def add_rows(
         watermark: Also the event time of the rows.
         ops: Operations of the rows; all appended if not given.
         at: Time of the block.
+        source_state: How far a source was read with them.
         more: Further columns.
     """
     dataset = handle.dataset
@@ -144,6 +147,7 @@ def add_rows(
         prev_offset=state.last_offset,
         new_data=accepted.data,
         new_watermark=watermark or state.watermark,
+        new_source_state=source_state,
     )
     before = [accepted.schema_event] if accepted.schema_event else []
     return dataset.commit(
@@ -201,11 +205,15 @@ def forge_slice(
 
 
 def place_forged(
-    person: Person, name: str, identity: DatasetID, *events: MetadataEvent
+    person: Person,
+    name: str,
+    identity: DatasetID,
+    *events: MetadataEvent,
+    at: Timestamp = START,
 ) -> DatasetHandle:
     """Put a forged dataset right into a workspace, as an earlier release or a peer may have."""
     folder = person.workspace.datasets_dir / identity.multibase
-    forge(Dataset(DatasetStores.local(folder)), *events)
+    forge(Dataset(DatasetStores.local(folder)), *events, at=at)
     (folder / "info").mkdir(exist_ok=True)
     (folder / "info" / "alias").write_text(name)
     return person.workspace.resolve(name)

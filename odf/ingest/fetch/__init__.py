@@ -1,18 +1,35 @@
 """The fetch phase: source data of a root dataset, brought to this machine (ingest.md §2 to §4)."""
 
+import json
+
 from odf.errors import BadInputError
 from odf.metadata.model import (
     FetchStep,
+    FetchStepContainer,
+    FetchStepEthereumLogs,
     FetchStepFilesGlob,
+    FetchStepMqtt,
     FetchStepUrl,
     SourceCachingForever,
     SourceState,
 )
 
 from .base import FetchContext, Fetched, Fingerprint, Unchanged
-from .templates import Template, expand_all
+from .checks import check_step
+from .templates import Template, expand_all, expand_named
+from .texts import texts_of
 
-__all__ = ["FetchContext", "Fetched", "Fingerprint", "Unchanged", "fetch", "template_variables"]
+__all__ = [
+    "FetchContext",
+    "Fetched",
+    "Fingerprint",
+    "Unchanged",
+    "check_step",
+    "fetch",
+    "place_of",
+    "runs_of",
+    "template_variables",
+]
 
 
 def fetch(step: FetchStep, state: SourceState | None, ctx: FetchContext) -> Fetched | Unchanged:
@@ -40,13 +57,20 @@ def fetch(step: FetchStep, state: SourceState | None, ctx: FetchContext) -> Fetc
             from .files_glob import fetch_files_glob  # noqa: PLC0415 - pay for what is used
 
             return fetch_files_glob(step, state, ctx)
-        case _:
-            kind = type(step).__name__.removeprefix("FetchStep")
-            raise BadInputError(
-                f"fetch kind {kind} is not supported yet by this release",
-                reason="unsupported_fetch",
-                hint="supported are Url (file, http, https) and FilesGlob",
-            )
+        case FetchStepMqtt():
+            from .mqtt import fetch_mqtt  # noqa: PLC0415
+
+            return fetch_mqtt(step, expand_named(texts_of(step), ctx.environment), ctx)
+        case FetchStepEthereumLogs():
+            from .ethereum import fetch_ethereum_logs  # noqa: PLC0415
+
+            texts = expand_named(texts_of(step), ctx.environment)
+            return fetch_ethereum_logs(step, texts, state, ctx)
+        case FetchStepContainer():
+            from .container import fetch_container  # noqa: PLC0415
+
+            texts = expand_named(texts_of(step), ctx.environment)
+            return fetch_container(step, texts, state, ctx)
 
 
 def template_variables(step: FetchStep) -> tuple[str, ...]:
@@ -55,10 +79,35 @@ def template_variables(step: FetchStep) -> tuple[str, ...]:
     Raises:
         BadInputError: A template is malformed.
     """
-    if not isinstance(step, FetchStepUrl):
-        return ()
-    templates = [Template.parse(text, where) for where, text in _texts(step)]
+    templates = [Template.parse(text, where) for where, text in texts_of(step)]
     return tuple(dict.fromkeys(name for template in templates for name in template.variables))
+
+
+def place_of(step: FetchStep) -> str:
+    """Say where a step fetches from, with templates as they are written."""
+    match step:
+        case FetchStepUrl():
+            return step.url
+        case FetchStepFilesGlob():
+            return step.path
+        case FetchStepMqtt():
+            return f"mqtt://{step.host}:{step.port}"
+        case FetchStepEthereumLogs():
+            return step.node_url or f"the chain {step.chain_id}"
+        case FetchStepContainer():
+            return step.image
+
+
+def runs_of(step: FetchStep) -> tuple[tuple[str, ...], ...]:
+    """List what a step would run, each with its arguments, for consent (design §8)."""
+    if not isinstance(step, FetchStepContainer):
+        return ()
+    variables = (
+        one.name if one.value is None else f"{one.name}={one.value}" for one in step.env or ()
+    )
+    options = [part for variable in variables for part in ("--env", variable)]
+    entry = ("--entrypoint", json.dumps(step.command)) if step.command else ()
+    return (("container", "run", *options, *entry, step.image, *(step.args or ())),)
 
 
 def _fetch_url(
@@ -66,7 +115,7 @@ def _fetch_url(
 ) -> Fetched | Unchanged:
     if isinstance(step.cache, SourceCachingForever) and not ctx.is_first:
         return Unchanged("cache: forever, and the source was ingested before")
-    url, *headers = expand_all(_texts(step), ctx.environment)
+    url, *headers = expand_all(texts_of(step), ctx.environment)
     scheme, colon, _ = url.text.partition(":")
     match scheme.lower() if colon else "":
         case "file":
@@ -77,14 +126,12 @@ def _fetch_url(
             from .http import fetch_http  # noqa: PLC0415
 
             return fetch_http(step, url, headers, state, ctx)
+        case "ftp" | "ftps":
+            from .ftp import fetch_ftp  # noqa: PLC0415
+
+            return fetch_ftp(step, url, state, ctx)
     raise BadInputError(
-        f"{url.masked}: this release fetches file, http and https URLs only",
+        f"{url.masked}: this release fetches file, http, https, ftp and ftps URLs only",
         reason="unsupported_scheme",
         hint="write a path of this machine as file:///path/to/file, or use FilesGlob",
     )
-
-
-def _texts(step: FetchStepUrl) -> list[tuple[str, str]]:
-    """List the texts of a step that may be templates, each with what it is."""
-    headers = [(f"header {header.name}", header.value) for header in step.headers or ()]
-    return [("url", step.url), *headers]

@@ -4,11 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from odf import limits
 from odf.clock import Clock
 from odf.errors import BadInputError
 from odf.metadata.model import SourceState, Timestamp
+from odf.runtimes.source_container import ContainerRunner
 
 SOURCE_NAME = "default"
 """Name of the one polling source of a dataset in its source states."""
@@ -18,6 +20,10 @@ ETAG = "odf/etag"
 
 LAST_MODIFIED = "odf/last-modified"
 """Kind of a source state that is a time, RFC 3339 in UTC."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +38,20 @@ class FetchContext:
         system_time: The time of this iteration, for `fromSystemTime`.
         environment: The variables that templates may read: only names that were consented to.
         report: Takes lines of progress.
-        is_first: Nothing was ingested into the dataset yet.
+        is_first: Nothing of this source was ingested into the dataset yet.
         proxies: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the caller, in either
             case. Templates cannot read them. Where a name is missing here, `environment` is asked.
         sleep: Waits for so many seconds between attempts.
         max_size: Bytes that a download may have.
+        dataset: What tells this dataset from all others; names sessions and containers.
+        changed: Called as soon as it is known that the source has something new, which may then
+            take long to arrive: what will be needed can be made ready meanwhile.
+        taken: How many files, or batches, this pull took from the source already.
+        take_late: Take files that came after their turn, too (`FilesGlob`).
+        is_snapshot: Each file is a whole state in place of the one before: late ones are never
+            taken, since they would undo newer ones.
+        containers: Runs the container of a source; None where none may be run.
+        ethereum_nodes: Addresses of nodes by the number of their chain, for sources without one.
     """
 
     workspace_root: Path
@@ -49,6 +64,13 @@ class FetchContext:
     proxies: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], None] = time.sleep
     max_size: int = limits.MAX_DOWNLOAD_SIZE
+    dataset: str = ""
+    changed: Callable[[], None] = _nothing
+    taken: int = 0
+    take_late: bool = False
+    is_snapshot: bool = False
+    containers: ContainerRunner | None = None
+    ethereum_nodes: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +109,18 @@ class Unchanged:
     warnings: tuple[str, ...] = ()
 
 
+class Receipt(Protocol):
+    """The connection to a source that wants to be told when its data is safe."""
+
+    def acknowledge(self) -> tuple[str, ...]:
+        """Say that everything that was fetched is committed; return what a person should know."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the source; what was not acknowledged, it gives again."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """Source data on this machine, ready to be prepared and read.
@@ -104,6 +138,10 @@ class Fetched:
         complete: The source vouched for the end of the data. False for a download that came
             without a length: a cut connection looks the same as the end, so such a body must not
             be taken for a whole snapshot.
+        is_empty: There are no rows in it: only the source state is new.
+        is_batch: With `has_more`: the next one is another part of the same whole. False where each
+            one is a whole of its own, as files are.
+        receipt: Whom to tell once the data is committed; None for sources that do not ask.
     """
 
     path: Path
@@ -116,6 +154,20 @@ class Fetched:
     fingerprint: Fingerprint | None = None
     warnings: tuple[str, ...] = ()
     complete: bool = True
+    is_empty: bool = False
+    is_batch: bool = False
+    receipt: Receipt | None = None
+
+    def settle(self) -> tuple[str, ...]:
+        """Tell the source that its data is committed; return what a person should know."""
+        return self.receipt.acknowledge() if self.receipt is not None else ()
+
+    def discard(self) -> None:
+        """Let go of the source and of what was downloaded, whatever became of it."""
+        if self.receipt is not None:
+            self.receipt.close()
+        if self.owned:
+            self.path.unlink(missing_ok=True)
 
     def check_unmodified(self) -> None:
         """Make sure that the user's file did not change since it was fetched.

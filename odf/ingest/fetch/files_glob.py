@@ -9,13 +9,15 @@ Order `ByEventTime`, which no live peer has, is by event time, then as above; th
 the time, a blank, and the name or path, so that the place in the order is known even when the
 file is gone. Where the event time is the modification time, a file that was changed comes again.
 
-A file that appears before the last one taken is never taken, since its turn is over; every pull
-says so. So is a file that changed after it was taken. `cache: forever` adds nothing to that.
+A file that appears before the last one taken is late: its turn is over. Every pull says so, and
+takes it when told to (`take_late`), unless each file is a snapshot: an older one would undo a newer
+one. The source state stays at the file that sorts last. A file that changed after it was taken is
+not taken again, which is said too. `cache: forever` adds nothing.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from odf.errors import BadInputError, NotFoundError
@@ -125,9 +127,12 @@ def fetch_files_glob(
     passed = [file for file in files if position is not None and position.covers(file)]
     late = _tell_about_passed(glob, passed, state)
     _remember(glob, waiting, passed, late)
+    if late and ctx.take_late and not ctx.is_snapshot and state is not None:
+        return _hand_out_late(glob, late, waiting, state)
     if waiting:
         return _hand_out(glob, waiting)
-    more = f"; {len(late)} came too late and were not taken" if late else ""
+    was = "was" if len(late) == 1 else "were"
+    more = f"; {len(late)} came too late and {was} not taken" if late else ""
     last = state.value if state else ""
     return Unchanged(f"no file after {last} matches {step.path}{more}", tuple(glob.warnings))
 
@@ -249,14 +254,21 @@ def _tell_about_passed(
         if (before := glob.record.files.get(file.relative)) is not None
         and (before.size, before.mtime_ns) != (file.print.size, file.print.mtime_ns)
     ]
-    if late:
+    if late and (glob.ctx.is_snapshot or not glob.ctx.take_late):
+        its, are, it = ("its", "is", "it") if len(late) == 1 else ("their", "are", "them")
+        way = (
+            "an older snapshot would undo the newer one"
+            if glob.ctx.is_snapshot
+            else f"odf pull --take-late-files takes {it}"
+        )
         glob.warnings.append(
-            f"{glob.step.path}: {_names([f.relative for f in late])} came after its turn (the last "
-            f"file taken is {state.value}) and is not taken; rename it so that it sorts behind"
+            f"{glob.step.path}: {_names([f.relative for f in late])} came after {its} turn (the "
+            f"last file taken is {state.value}) and {are} not taken; {way}"
         )
     if changed:
+        when = "it was" if len(changed) == 1 else "they were"
         glob.warnings.append(
-            f"{glob.step.path}: {_names([f.relative for f in changed])} changed after it was "
+            f"{glob.step.path}: {_names([f.relative for f in changed])} changed after {when} "
             "taken; the change is not taken; publish changes as new files"
         )
     return late
@@ -280,8 +292,42 @@ def _remember(
     glob.record.update(seen)
 
 
+def _hand_out_late(
+    glob: _Glob, late: Sequence[_File], waiting: Sequence[_File], state: SourceState
+) -> Fetched:
+    """Hand out a file whose turn is over; the place in the order stays what it is."""
+    found = _fetched(glob, late[0])
+    return replace(
+        found,
+        source_state=state,
+        has_more=len(late) > 1 or bool(waiting),
+        receipt=_Late(glob.record, late[0]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """Remembers a late file once it is committed: until then it stays unknown (`Receipt`)."""
+
+    record: GlobRecord
+    file: _File
+
+    def acknowledge(self) -> tuple[str, ...]:
+        self.record.update({self.file.relative: self.file.seen()})
+        return ()
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
+
+
 def _hand_out(glob: _Glob, waiting: Sequence[_File]) -> Fetched:
     file = waiting[0]
+    return replace(
+        _fetched(glob, file), source_state=etag_state(file.state), has_more=len(waiting) > 1
+    )
+
+
+def _fetched(glob: _Glob, file: _File) -> Fetched:
     path = glob.pattern.base / file.relative
     shown = str(display_path(path, glob.ctx.workspace_root))
     look_at(path, shown, source=glob.step.path)
@@ -289,9 +335,9 @@ def _hand_out(glob: _Glob, waiting: Sequence[_File]) -> Fetched:
         path=path,
         name=shown,
         owned=False,
-        source_state=etag_state(file.state),
+        source_state=None,
         event_time=_time(glob.step, path, file.relative, file.print, glob.ctx),
-        has_more=len(waiting) > 1,
+        has_more=False,
         size=file.print.size,
         fingerprint=file.print,
         warnings=tuple(glob.warnings),

@@ -25,14 +25,14 @@ from .base import (
     modified_in,
     not_understood,
 )
-from .event_time import event_time, format_http_date, parse_http_date, seconds_until
+from .event_time import event_time, format_http_date, parse_http_date
 from .part_file import PartFile, Validators
+from .retries import PASSING, passing, wait_out
 from .templates import Expanded, Masker
 from .transport import Header, PassingFaultError, Reply, Request, get, shown_url
 
 _OK, _PARTIAL, _NOT_MODIFIED, _NOT_FOUND, _BAD_RANGE = 200, 206, 304, 404, 416
 _FORBIDDEN = frozenset({401, 403})
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
@@ -83,8 +83,8 @@ def fetch_http(
             try:
                 return _attempt(job, part)
             except PassingFaultError as fault:
-                _wait(job, fault, attempt)
-    raise TransportError(f"{job.shown}: not fetched")  # the last fault is raised by `_wait`
+                wait_out(fault, attempt, ctx)
+    raise TransportError(f"{job.shown}: not fetched")  # the last fault is raised by `wait_out`
 
 
 def _prepare(
@@ -211,6 +211,7 @@ def _take_rest(job: _Job, part: PartFile, reply: Reply) -> Fetched:
 
 
 def _copy(job: _Job, part: PartFile, reply: Reply) -> None:
+    job.ctx.changed()
     shown_at = part.size
     total = part.validators.length if part.validators else None
     for chunk in reply.chunks():
@@ -300,30 +301,9 @@ def _refusal(job: _Job, reply: Reply) -> Exception:
     if reply.status in _FORBIDDEN:
         return AuthError(message, hint="check the headers of the fetch step and their variables")
     details = {"status": reply.status}
-    if reply.status in _PASSING:
-        fault = PassingFaultError(message, details=details)
-        asked = reply.headers.get("retry-after")
-        fault.wait = seconds_until(asked, job.ctx.clock.now()) if asked else None
-        return fault
+    if reply.status in PASSING:
+        return passing(reply, message, job.ctx)
     return TransportError(message, details=details)
-
-
-def _wait(job: _Job, fault: PassingFaultError, attempt: int) -> None:
-    """Wait before the next attempt, or give up."""
-    if attempt >= limits.MAX_FETCH_ATTEMPTS:
-        raise TransportError(
-            f"{fault.message} (after {attempt} attempts)", hint=fault.hint, details=fault.details
-        ) from None
-    wait = fault.wait if fault.wait is not None else float(2 ** (attempt - 1))
-    if wait > limits.MAX_RETRY_WAIT:
-        raise TransportError(
-            f"{fault.message}; the server wants us to wait {wait:.0f} s",
-            hint="pull again then",
-            details=fault.details,
-        ) from None
-    job.ctx.report(f"{fault.message}; trying again in {wait:.0f} s")
-    if wait:
-        job.ctx.sleep(wait)
 
 
 def _at_once(message: str) -> PassingFaultError:

@@ -17,6 +17,8 @@ from typing import BinaryIO, Self
 
 from odf.errors import TransportError
 
+_FINISHED, _SUFFIX = "fetched-", ".data"
+
 
 @dataclass(frozen=True, slots=True)
 class Validators:
@@ -123,7 +125,7 @@ class PartFile:
         """Give the complete file a name of its own and hand it to the caller."""
         try:
             self._file.flush()
-            handle, name = tempfile.mkstemp(dir=self._folder, prefix="fetched-", suffix=".data")
+            handle, name = tempfile.mkstemp(dir=self._folder, prefix=_FINISHED, suffix=_SUFFIX)
             os.close(handle)
             self._path.replace(name)
             if self._shared:
@@ -173,3 +175,9 @@ class PartFile:
             f"cannot write the download into {self._folder}: {problem.strerror}",
             hint="make room on that disk, or make the folder writable",
         )
+
+
+def remove_downloads(folder: Path) -> None:
+    """Delete finished downloads that pulls that were killed left; their dataset must be locked."""
+    for path in folder.glob(f"{_FINISHED}*{_SUFFIX}"):
+        path.unlink(missing_ok=True)

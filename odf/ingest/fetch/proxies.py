@@ -1,6 +1,8 @@
 """Which proxy a request goes through, by the customary variables."""
 
 from collections.abc import Mapping
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
 
 from .zones import Zone, zone_of_host
 
@@ -31,13 +33,17 @@ def _get(variables: Mapping[str, str], name: str) -> str:
 
 def _excluded(host: str, port: int, rules: str) -> bool:
     host = host.strip("[]").lower()
-    for rule in rules.lower().split(","):
-        name, _, wanted_port = rule.strip().partition(":")
-        name = name.removeprefix("*").lstrip(".")
-        if rule.strip() == "*":
-            return True
-        if not name or (wanted_port and wanted_port != str(port)):
-            continue
-        if host == name or host.endswith(f".{name}"):
-            return True
-    return False
+    return any(_fits(rule.strip(), host, port) for rule in rules.lower().split(",") if rule.strip())
+
+
+def _fits(rule: str, host: str, port: int) -> bool:
+    """Tell whether a rule of `no_proxy` means a host: a name, a domain, an address or a network."""
+    if rule == "*":
+        return True
+    with suppress(ValueError):
+        return ip_address(host) in ip_network(rule.strip("[]"), strict=False)
+    name, _, wanted = rule.rpartition(":") if rule.rpartition(":")[2].isdigit() else (rule, "", "")
+    if wanted and wanted != str(port):
+        return False
+    name = name.strip("[]").removeprefix("*").lstrip(".")
+    return bool(name) and (host == name or host.endswith(f".{name}"))

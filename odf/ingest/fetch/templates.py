@@ -127,6 +127,15 @@ def expand_all(
     return tuple(each.expand(environment) for each in templates)
 
 
+def expand_named(
+    texts: Iterable[tuple[str, str]], environment: Mapping[str, str]
+) -> dict[str, Expanded]:
+    """Expand several texts of one fetch step, and give them by what they are; see `expand_all`."""
+    texts = tuple(texts)
+    names = (name for name, _ in texts)
+    return dict(zip(names, expand_all(texts, environment), strict=True))
+
+
 class Masker:
     """Takes secrets out of texts that others wrote: addresses, replies, system messages.
 
@@ -135,7 +144,8 @@ class Masker:
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {form for value in secrets if value for form in _forms(value)}
+        # A value of blanks has an empty form, which would fit everywhere.
+        forms = {form for value in secrets for form in _forms(value) if form}
         # Longest first, so that a value that contains another one disappears whole.
         ordered = sorted(forms, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None

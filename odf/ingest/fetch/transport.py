@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from urllib3.util import Url
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SAME_REQUEST = frozenset({307, 308})  # the others turn a POST request into a GET one
 _PORTS = {"http": 80, "https": 443}
 _CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization"})
 _CHUNK = 1 << 20
@@ -72,6 +73,7 @@ class Request:
         masker: Cleans what servers and the system say.
         proxies: Variables that name proxies.
         floor: The innermost zone that the first request may reach.
+        body: What to send with it; None for a mere GET.
     """
 
     url: str
@@ -80,6 +82,7 @@ class Request:
     masker: Masker
     proxies: Mapping[str, str] = field(default_factory=dict)
     floor: Zone = Zone.LOOPBACK
+    body: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,9 @@ class _Origin:
 
 @contextmanager
 def get(request: Request) -> Iterator[Reply]:
-    """Make a GET request, follow redirects, and hand out the response while it is open.
+    """Make a request, follow redirects, and hand out the response while it is open.
+
+    It is a POST request if there is a body, and a GET request otherwise.
 
     Raises:
         BadInputError: The URL is none.
@@ -224,8 +229,9 @@ def _opened(request: Request, url: Url, guard: _Guard, shown: str) -> Iterator[B
     manager = _manager(proxy, guard, shown)
     try:
         response = manager.urlopen(
-            "GET",
+            "GET" if request.body is None else "POST",
             str(url),
+            body=request.body,
             headers={header.name: header.value for header in request.headers},
             redirect=False,
             retries=False,
@@ -298,6 +304,11 @@ def _check(connection: object, guard: _Guard) -> None:
 
 def _following(response: BaseHTTPResponse, url: Url, request: Request, shown: str) -> Url:
     """Find out where a redirect leads."""
+    if request.body is not None and response.status not in _SAME_REQUEST:
+        raise TransportError(
+            f"{shown}: refused: a redirect ({response.status}) would drop what was asked",
+            hint="put the final address into the manifest",
+        )
     location = response.headers.get("location", "")
     with suppress(UnicodeError):
         # Headers are read as Latin-1, but servers write UTF-8.

@@ -8,7 +8,6 @@ from odf.metadata.model import (
     EventTimeSourceFromMetadata,
     EventTimeSourceFromPath,
     EventTimeSourceFromSystemTime,
-    FetchStepContainer,
     FetchStepUrl,
     SourceCachingForever,
     SourceState,
@@ -115,9 +114,9 @@ def test_a_missing_file_is_named_with_its_url(around, state):
         ("file:", "names no file"),
         ("file:a.csv?x=1", "no query"),
         ("file:a%00.csv", "names no file"),
-        ("ftp://h/a.csv", "file, http and https URLs only"),
-        ("/data/a.csv", "file, http and https URLs only"),
-        ("", "file, http and https URLs only"),
+        ("sftp://h/a.csv", "file, http, https, ftp and ftps URLs only"),
+        ("/data/a.csv", "file, http, https, ftp and ftps URLs only"),
+        ("", "file, http, https, ftp and ftps URLs only"),
     ],
 )
 def test_urls_that_name_no_file(around, url, message):
@@ -169,11 +168,6 @@ def test_a_file_replaced_by_its_like_is_noticed(around, write):
     write("b.csv", "21").replace(path)
     with pytest.raises(BadInputError, match="replaced"):
         got.check_unmodified()
-
-
-def test_other_kinds_are_refused_by_name(around):
-    with pytest.raises(BadInputError, match="fetch kind Container is not supported yet"):
-        fetch(FetchStepContainer("img"), None, around.ctx())
 
 
 @pytest.mark.parametrize(

@@ -167,10 +167,14 @@ def test_late_files_are_told_of_on_every_pull(around, write):
         assert isinstance(got, Unchanged)
         assert "1 came too late" in got.reason
         assert "a.csv came after its turn" in got.warnings[0]
+    write("a2.csv")
+    got = fetch(step, state, around.ctx())
+    assert "2 came too late and were not taken" in got.reason
+    assert "a.csv, a2.csv came after their turn" in got.warnings[0]
     write("c.csv")
     got = fetch(step, state, around.ctx())
     assert got.name == "c.csv"
-    assert "a.csv came after its turn" in got.warnings[0]
+    assert "--take-late-files takes them" in got.warnings[0]
 
 
 def test_files_changed_after_their_turn_are_told_of(around, write):
@@ -310,3 +314,54 @@ def test_real_daily_files_come_in_order(real_data, around):
         state = got.source_state
         times.append(str(got.event_time))
     assert times == [f"2022-09-{day:02}T00:00:00Z" for day in range(1, 31)]
+
+
+@pytest.mark.parametrize("order", [None, BY_TIME])
+def test_late_files_are_taken_when_asked_for(around, write, order):
+    step = FetchStepFilesGlob("*.csv", order=order)
+    write("m.csv", at=1_700_000_500)
+    write("n.csv", at=1_700_000_600)
+    _, state, _ = drain(step, around)
+    write("a.csv", at=1_700_000_100)
+    write("b.csv", at=1_700_000_200)
+    write("z.csv", at=1_700_000_900)
+    taken = []
+    while isinstance(
+        got := fetch(step, state, around.ctx(is_first=False, take_late=True)), Fetched
+    ):
+        taken.append((got.name, got.source_state == state, got.has_more, got.warnings))
+        got.settle()
+        got.discard()
+        state = got.source_state
+    assert taken == [
+        ("a.csv", True, True, ()),
+        ("b.csv", True, True, ()),
+        ("z.csv", False, False, ()),
+    ]
+    assert got.warnings == ()
+    assert (around.root / "a.csv").exists()
+    assert fetch(step, state, around.ctx(is_first=False)).warnings == ()
+
+
+def test_a_late_file_that_was_not_committed_stays_late(around, write):
+    step = FetchStepFilesGlob("*.csv")
+    write("b.csv")
+    _, state, _ = drain(step, around)
+    write("a.csv")
+    for _ in range(2):
+        got = fetch(step, state, around.ctx(is_first=False, take_late=True))
+        assert got.name == "a.csv"
+        got.discard()  # as after a failure
+    assert "a.csv came after its turn" in fetch(step, state, around.ctx()).warnings[0]
+
+
+def test_without_a_record_no_file_is_late(around, write):
+    """Else all files would be taken a second time."""
+    step = FetchStepFilesGlob("*.csv")
+    write("a.csv")
+    write("b.csv")
+    _, state, _ = drain(step, around)
+    shutil.rmtree(around.root / ".odf")
+    got = fetch(step, state, around.ctx(is_first=False, take_late=True))
+    assert isinstance(got, Unchanged)
+    assert "taken for known" in got.warnings[0]

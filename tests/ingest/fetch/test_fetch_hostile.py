@@ -1,7 +1,5 @@
 """Servers that do not speak HTTP properly, TLS, and what is imported when."""
 
-import datetime as dt
-import ipaddress
 import ssl
 import subprocess
 import sys
@@ -75,44 +73,6 @@ def test_any_headers_end_in_data_or_an_error(server, around, status, headers):
         return
     assert isinstance(got, Fetched)
     assert got.path.read_bytes() == b"ab"[: got.size]
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """A certificate for 127.0.0.1 that signs itself; the path of a file with its key too."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "server.pem"
-    path.write_bytes(
-        made.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return path
 
 
 @pytest.fixture

@@ -66,6 +66,10 @@ def test_masking_hides_percent_encoded_and_contained_values():
     assert masker.clean("a%20b%2Fc a%20b/c a b/c b") == "*** *** *** ***"
 
 
+def test_a_value_of_blanks_hides_nothing_else():
+    assert Masker(["  "]).clean("no such file") == "no such file"
+
+
 @given(st.text(), st.dictionaries(st.text("ABC", min_size=1), st.text()))
 def test_any_text_expands_or_is_refused(text, environment):
     try:

@@ -62,6 +62,14 @@ def test_zones_of_names(host, zone):
         (("http", "xa.org", 80), {"HTTP_PROXY": "http://p:1", "no_proxy": ".a.org"}, "http://p:1"),
         (("http", "a.org", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "*"}, None),
         (("http", "a.org", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "a.org:81"}, "http://p:1"),
+        (("http", "a.org", 81), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "b.org,a.org:81"}, None),
+        (("http", "10.1.2.3", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, None),
+        (("http", "10.1.2.3", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "10.1.2.3"}, None),
+        (("http", "11.1.2.3", 80), {"HTTP_PROXY": "p:1", "NO_PROXY": "10.0.0.0/8"}, "http://p:1"),
+        (("http", "[fd00::1]", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "fd00::/8"}, None),
+        (("http", "[fd00::1]", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "fd00::1"}, None),
+        (("http", "[fd00::1]", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "[fd00::1]"}, None),
+        (("http", "a.org", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": " , .,:80"}, "http://p:1"),
     ],
 )
 def test_choice_of_proxy(url, variables, wanted):

@@ -210,23 +210,32 @@ def _in_tmp(path: Path) -> bool:
     return path.is_relative_to("/tmp")
 
 
-def test_memory_stays_the_same_however_large_the_data_is(tmp_path: Path):
+@pytest.mark.parametrize("packing", ["gzip", "zip"])
+def test_memory_stays_the_same_however_large_the_data_is(packing: str, tmp_path: Path):
     """In a process of its own, whose largest size the system keeps."""
     size = 600 * MEGABYTE
     script = f"""
-import gzip, hashlib, resource, sys
+import gzip, hashlib, resource, sys, zipfile
 from pathlib import Path
 from odf.ingest.prepare import PrepareContext, prepare
 from odf.metadata.model import CompressionFormat, PrepStepDecompress, PrepStepPipe
 from odf.runtimes.commands import CommandRunner
 
 root = Path(sys.argv[1])
-source = root / "zeros.gz"
-with gzip.open(source, "wb", 1) as file:
+source = root / "zeros"
+def fill(file):
     for _ in range({size // MEGABYTE}):
         file.write(bytes({MEGABYTE}))
+
+if "{packing}" == "gzip":
+    with gzip.open(source, "wb", 1) as file:
+        fill(file)
+else:
+    packed = zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    with packed, packed.open("zeros.csv", "w") as file:
+        fill(file)
 steps = [
-    PrepStepDecompress(format=CompressionFormat.GZIP),
+    PrepStepDecompress(format=CompressionFormat.{packing.upper()}),
     PrepStepPipe(command=("cat",)),
     PrepStepPipe(command=("sha256sum",)),
 ]

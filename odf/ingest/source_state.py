@@ -1,0 +1,91 @@
+"""How far a polling source was read, when a dataset may have had several of them.
+
+A chain keeps one newest state for the name `default`, whatever stood behind that name. A state of
+another place would make what is there look unchanged, so it must be known whose it is.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from odf.ingest.fetch.base import SOURCE_NAME
+from odf.metadata.chain import ChainState
+from odf.metadata.model import (
+    AddData,
+    DisablePollingSource,
+    SetPollingSource,
+    SourceState,
+)
+from odf.repo.dataset import Dataset
+
+
+def known_state(
+    dataset: Dataset, source: SetPollingSource, state: ChainState
+) -> SourceState | None:
+    """Return how far a source was read; None if the newest state is that of another source.
+
+    The newest state is of the source that was in force when it first appeared, or when rows came
+    with it last. Blocks of push sources and of none only carry it along.
+
+    Args:
+        dataset: The dataset.
+        source: Its polling source in force.
+        state: What its chain says.
+    """
+    known = state.source_state(SOURCE_NAME)
+    if known is None:
+        return None
+    events = (block.event for _, block in dataset.blocks())
+    owner: SetPollingSource | None = None
+    for event, polled in _with_sources(events, source):
+        if event.new_source_state is None or event.new_source_state.source_name != SOURCE_NAME:
+            continue
+        if event.new_source_state != known:
+            break
+        owner = polled
+        if polled is not None and event.new_data is not None:
+            break
+    return known if owner is not None and owner.fetch == source.fetch else None
+
+
+def was_read(dataset: Dataset, source: SetPollingSource, state: ChainState) -> bool:
+    """Say whether rows of a source are in its dataset: the newest ones that were polled are its.
+
+    Args:
+        dataset: The dataset.
+        source: Its polling source in force.
+        state: What its chain says.
+    """
+    if state.last_offset is None:
+        return False
+    events = (block.event for _, block in dataset.blocks())
+    polled = (
+        owner
+        for event, owner in _with_sources(events, source)
+        if owner is not None and event.new_data is not None
+    )
+    newest = next(polled, None)
+    return newest is not None and newest.fetch == source.fetch
+
+
+def _with_sources(
+    events: Iterable[object], in_force: SetPollingSource
+) -> Iterator[tuple[AddData, SetPollingSource | None]]:
+    """Pair what added data with the polling source of its time, if there was one; newest first.
+
+    Args:
+        events: Newest first.
+        in_force: The polling source at the end of the chain.
+    """
+    current: SetPollingSource | None = in_force
+    waiting: list[AddData] = []
+    for event in events:
+        match event:
+            case AddData() if current is not None:
+                yield event, current
+            case AddData():
+                waiting.append(event)
+            case SetPollingSource() | DisablePollingSource():
+                polled = event if isinstance(event, SetPollingSource) else None
+                yield from ((one, polled) for one in waiting)
+                waiting.clear()
+                current = None
+    yield from ((one, None) for one in waiting)
