@@ -1,7 +1,7 @@
 """The main job, from nothing to a verified copy, with the commands that a person would type.
 
 Two root datasets (a registry that is republished as a whole, a log with overlapping exports) and
-two derivatives take in three rounds of exports; everything is verified, pushed to a repository,
+three derivatives take in three rounds of exports; everything is verified, pushed to a repository,
 pulled into a second workspace and verified there. Run it with `make demo`; the folder that it
 leaves (`demo-run`) is yours to look around in.
 """
@@ -18,8 +18,8 @@ from pathlib import Path
 EXAMPLES = Path(__file__).resolve().parent
 RUN = Path.cwd() / "demo-run"
 ODF = Path(sys.executable).with_name("odf")
-MANIFESTS = ["stations.yaml", "prices.yaml", "stations-kaap.yaml", "price-posts.yaml"]
-DATASETS = ["stations", "prices", "stations-kaap", "price-posts"]
+DATASETS = ["stations", "prices", "stations-kaap", "price-posts", "price-days"]
+MANIFESTS = [f"{name}.yaml" for name in DATASETS]
 ROUNDS = [
     ("stations-1.csv", "prices-2026-03-01.csv"),
     ("stations-2.csv", "prices-2026-03-03.csv"),
@@ -33,18 +33,21 @@ EXPECTED = [
         "prices": {"+A": 5},
         "stations-kaap": {"+A": 2},
         "price-posts": {"+A": 9},
+        "price-days": {"+A": 2},
     },
     {
         "stations": {"+A": 1, "-R": 1, "-C": 2, "+C": 2},
         "prices": {"+A": 3},
         "stations-kaap": {"+A": 2, "-C": 1, "+C": 1},
         "price-posts": {"+A": 5},
+        "price-days": {"+A": 2},
     },
     {
         "stations": {"+A": 1, "-R": 1, "-C": 2, "+C": 2},
         "prices": {"+A": 2},
         "stations-kaap": {"-R": 2},
         "price-posts": {"+A": 4},
+        "price-days": {"+A": 2},
     },
 ]
 
@@ -100,7 +103,7 @@ def main() -> None:
     source = home.folder / "source"
     source.mkdir()
 
-    say("A workspace, and four datasets from their manifests")
+    say("A workspace, and five datasets from their manifests")
     home.odf("init")
     for manifest in MANIFESTS:
         shutil.copy(EXAMPLES / manifest, home.folder)
@@ -121,6 +124,8 @@ def main() -> None:
     say("What is here now")
     home.odf("list")
     home.odf("tail", "stations-kaap")
+    home.odf("show", "price-days")
+    home.odf("tail", "price-days")
     home.odf("log", "stations-kaap", "--limit", "4")
 
     say("Verify: every hash, every rule, every derivation computed again")

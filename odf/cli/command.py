@@ -193,8 +193,8 @@ class LazyGroup(OdfGroup):
             section = entry.section if entry.section != last else ""
             formatter.write(f"  {section:<8} {entry.name:<12} {entry.purpose.rstrip('.')}\n")
             last = entry.section
-        formatter.write("\nOptions before or after a command: -o json, -q, -v, -C DIR, --color\n")
-        formatter.write("'odf COMMAND --help' explains a command.\n")
+        formatter.write("\nOptions anywhere: -o json, -q, -v, -C DIR, --color. ")
+        formatter.write("More: odf COMMAND --help\n")
 
 
 def is_common(param: click.Parameter) -> bool:

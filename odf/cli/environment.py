@@ -4,22 +4,24 @@ A flag wins over a variable, a variable over the workspace's configuration, that
 """
 
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from odf.cli.output import OutputFormat, Terminal
 from odf.errors import UsageError
 
 if TYPE_CHECKING:  # the metadata layer is not needed to print a help text
     from odf.clock import Clock
-    from odf.coordinator.context import Settings
+    from odf.coordinator.context import RuntimeName, Settings
 
 VARIABLES: Final[dict[str, str]] = {
     "ODF_WORKSPACE": "folder of the workspace, as -C",
     "ODF_OUTPUT": "text or json, as -o",
-    "ODF_ENGINE__RUNTIME": "how engines are run: auto, bubblewrap or process",
+    "ODF_ENGINE__RUNTIME": "how engines are run: auto, docker, podman, bubblewrap or process",
+    "ODF_ENGINE__IDLE_TIMEOUT": "how long an engine stays for the next command: 10m, 0 for not",
     "ODF_ALLOW_UNSANDBOXED": "1 is the same as --allow-unsandboxed",
     "ODF_JAVA_HOME": "a Java runtime to use instead of the one that comes along",
     "ODF_LOCK_TIMEOUT": "how long to wait for a locked dataset, as --lock-timeout",
@@ -38,8 +40,10 @@ _NETWORK_VARIABLES: Final = frozenset(
     {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 )
 _DURATION_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_RUNTIMES: Final[tuple[Literal["auto", "bubblewrap", "process"], ...]] = (
+_RUNTIMES: Final[tuple["RuntimeName", ...]] = (
     "auto",
+    "docker",
+    "podman",
     "bubblewrap",
     "process",
 )
@@ -156,6 +160,8 @@ class Environment:
             java_home=Path(java_home) if java_home else None,
             runtime=self._runtime(),
             allow_unsandboxed=flags.allow_unsandboxed or self._flag("ODF_ALLOW_UNSANDBOXED"),
+            idle_timeout=self._duration("ODF_ENGINE__IDLE_TIMEOUT"),
+            stays=_is_tty(sys.stdin) and _is_tty(sys.stderr),
             lock_timeout=self._lock_timeout(flags),
             environment={
                 name: value
@@ -169,7 +175,7 @@ class Environment:
         """Return the passphrase of exported keys, if the environment has one."""
         return self._value("ODF_KEY_PASSPHRASE")
 
-    def _runtime(self) -> Literal["auto", "bubblewrap", "process"] | None:
+    def _runtime(self) -> "RuntimeName | None":
         value = self._value("ODF_ENGINE__RUNTIME")
         for runtime in _RUNTIMES:
             if value == runtime:
@@ -182,12 +188,15 @@ class Environment:
     def _lock_timeout(self, flags: Flags) -> float:
         if flags.lock_timeout is not None:
             return flags.lock_timeout
-        value = self._value("ODF_LOCK_TIMEOUT")
+        return self._duration("ODF_LOCK_TIMEOUT") or 0.0
+
+    def _duration(self, name: str) -> float | None:
+        value = self._value(name)
         if value is None:
-            return 0.0
+            return None
         seconds = parse_duration(value)
         if seconds is None:
-            raise UsageError(f"ODF_LOCK_TIMEOUT is {value!r}; wanted a duration such as 30s or 10m")
+            raise UsageError(f"{name} is {value!r}; wanted a duration such as 30s or 10m")
         return seconds
 
     def _color(self, flags: Flags, *, is_tty: bool) -> bool:

@@ -80,7 +80,6 @@ class RootGroup(LazyGroup):
     examples=[
         ("odf init && odf add prices.yaml", "a workspace, and a dataset in it"),
         ("odf pull --all", "bring everything up to date"),
-        ("odf tail prices", "show the newest rows"),
     ],
     exit_codes=[],
 )

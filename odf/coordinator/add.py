@@ -15,8 +15,10 @@ from odf.coordinator.consent import ConsentError, Grants, keep, obtain, permitte
 from odf.coordinator.context import Context
 from odf.coordinator.delete import Confirm, confirmed, loss, refuse_in_use
 from odf.coordinator.drafts import Draft, FindInput, draft_new, with_checked_queries
+from odf.coordinator.engines import with_pinned_images
 from odf.coordinator.lineage import inputs_of
 from odf.coordinator.ordering import inputs_first
+from odf.coordinator.query_record import keep_query
 from odf.coordinator.replace import set_aside
 from odf.coordinator.results import AddAction, AddedDataset, AddReport
 from odf.coordinator.update import draft_update
@@ -60,11 +62,13 @@ class AddOptions:
         existing: What to do about datasets that are there already.
         dry_run: Check everything, write nothing.
         confirm: Asked before data is lost by `Existing.REPLACE`; None where nobody can be asked.
+        allow_recompute: Accept queries that are recomputed over the whole history in every run.
     """
 
     existing: Existing = Existing.FAIL
     dry_run: bool = False
     confirm: Confirm | None = None
+    allow_recompute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,9 @@ def add_manifests(
         EngineUnavailableError: If a query cannot be checked because no engine starts.
     """
     options = options or AddOptions()
-    snapshots = _read_all(manifests)
+    snapshots = [
+        (source, with_pinned_images(ctx, snapshot)) for source, snapshot in _read_all(manifests)
+    ]
     handles = {handle.alias: handle for handle in ctx.workspace.datasets()}
     _check_names(snapshots, handles, options.existing)
     job = _Job(snapshots, handles, options, ctx.now())
@@ -247,7 +253,9 @@ def _draft_all(ctx: Context, job: _Job) -> list[Draft]:
             drafts[draft.id] = draft
     _check_circles(ctx, drafts)
     for identity, draft in drafts.items():
-        drafts[identity] = with_checked_queries(ctx, draft, drafts)
+        drafts[identity] = with_checked_queries(
+            ctx, draft, drafts, allow_recompute=job.options.allow_recompute
+        )
     return list(drafts.values())
 
 
@@ -361,6 +369,7 @@ def _create(ctx: Context, draft: Draft, system_time: Timestamp) -> AddedDataset:
         except BaseException:
             ctx.workspace.remove_dataset(handle.id)
             raise
+    _keep_query(handle, draft)
     return replace(_described(ctx, draft), head=_head(handle))
 
 
@@ -369,6 +378,7 @@ def _extend(ctx: Context, draft: Draft, system_time: Timestamp) -> AddedDataset:
         raise OdfError(f"dataset {draft.alias} is to be extended and is not here")
     dataset = draft.handle.dataset
     dataset.commit(draft.events, expected_head=draft.before.head, system_time=system_time)
+    _keep_query(draft.handle, draft)
     return replace(_described(ctx, draft), head=_head(draft.handle))
 
 
@@ -377,6 +387,12 @@ def _keep_consent(ctx: Context, draft: Draft) -> None:
     source = draft.state.polling_source
     if source is not None:
         keep(ctx.workspace.resolve(draft.id), source)
+
+
+def _keep_query(handle: DatasetHandle, draft: Draft) -> None:
+    """Write down what is known about a query; a dataset without that is checked when pulled."""
+    if draft.query is not None and draft.state.transform is not None:
+        keep_query(handle, draft.state.transform, draft.query)
 
 
 def _names_with_source(job: _Job) -> set[DatasetAlias]:
@@ -405,7 +421,7 @@ def _described(ctx: Context, draft: Draft) -> AddedDataset:
         kind=state.kind,
         head=state.head,
         blocks=len(draft.events),
-        query_class=draft.query_class,
+        query_class=draft.query.words if draft.query else None,
         warnings=draft.warnings,
         action=draft.action,
         changes=draft.changes,

@@ -1,10 +1,10 @@
 """What a manifest may read and run on this machine, once its user agreed to it.
 
 A manifest is written by somebody, perhaps not by who adds it. Where its source reads variables of
-the environment (`${{ env.NAME }}`) or runs commands (`Pipe`), `odf add` asks first. The answer is
-kept beside the dataset in `info/consent`: not in the chain, and never copied elsewhere. Each pull
-compares it with the source as the chain has it then: consent is to these variables *for this
-fetch step*, and to these commands word by word.
+the environment (`${{ env.NAME }}`) or runs commands (`Pipe`) or a container (`Container`), `odf
+add` asks first. The answer is kept beside the dataset in `info/consent`: not in the chain, and
+never copied elsewhere. Each pull compares it with the source as the chain has it then: consent is
+to these variables *for this fetch step*, and to these commands word by word.
 """
 
 import json
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odf.errors import AuthError, NotFoundError
-from odf.ingest.fetch import template_variables
+from odf.ingest.fetch import place_of, runs_of, template_variables
 from odf.ingest.prepare import commands_of
 from odf.metadata.identity import DatasetAlias
 from odf.metadata.json import to_json
-from odf.metadata.model import FetchStepUrl, SetPollingSource
+from odf.metadata.model import SetPollingSource
 from odf.metadata.multiformats import Multihash
 from odf.workspace.settings_files import SettingsError, read_manifest, write_manifest
 from odf.workspace.workspace import DatasetHandle
@@ -41,7 +41,7 @@ class Needs:
         environment: Names of the variables that it reads.
         fetch: Hash of the fetch step that reads them; empty if it reads none.
         place: Where the fetch step sends them, with templates as they are written.
-        commands: Commands that it runs, each with its arguments.
+        commands: Commands and containers that it runs, each with its arguments.
     """
 
     environment: tuple[str, ...]
@@ -105,8 +105,8 @@ def needs_of(source: SetPollingSource) -> Needs:
     return Needs(
         environment=names,
         fetch=_hash(source) if names else "",
-        place=source.fetch.url if isinstance(source.fetch, FetchStepUrl) else "",
-        commands=commands_of(source.prepare or ()),
+        place=place_of(source.fetch),
+        commands=(*runs_of(source.fetch), *commands_of(source.prepare or ())),
     )
 
 

@@ -8,15 +8,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from odf.clock import Clock, SystemClock
 from odf.metadata.model import Timestamp
 from odf.workspace.keys import KeyStore
+from odf.workspace.runs import SCRATCH
 from odf.workspace.workspace import Workspace
 
 if TYPE_CHECKING:  # grpc is heavy, and most commands never talk to an engine
     from odf.runtimes.pool import EnginePool
+
+DEFAULT_IDLE_SECONDS: Final = 600.0
+"""How long an engine stays for a person at a terminal."""
+
+RuntimeName = Literal["auto", "docker", "podman", "bubblewrap", "process"]
+"""What engines are run in, as `engine.runtime` names it."""
 
 Progress = Callable[[str, str], None]
 """Called with the name of a dataset and what is being done to it."""
@@ -35,8 +42,13 @@ class Settings:
         cache_home: Where rebuildable things outside workspaces live.
         config_home: Where the user's configuration lives.
         java_home: A Java runtime to use instead of the one that came along.
-        runtime: `auto`, `bubblewrap` or `process`; None takes the workspace's configuration.
+        runtime: `auto`, `docker`, `podman`, `bubblewrap` or `process`; None takes the
+            workspace's configuration.
         allow_unsandboxed: Run engines without a sandbox for datasets of others too.
+        idle_timeout: Seconds that an engine stays for the next command; None takes the workspace's
+            configuration.
+        stays: Whether an engine stays where nothing says for how long: there is somebody at a
+            terminal who may go on.
         lock_timeout: Seconds to wait for a dataset that another process holds.
         environment: Variables that network clients heed (proxies, certificates).
         variables: The whole environment, for sources whose user agreed to what they read. Its
@@ -47,8 +59,10 @@ class Settings:
     cache_home: Path
     config_home: Path
     java_home: Path | None = None
-    runtime: Literal["auto", "bubblewrap", "process"] | None = None
+    runtime: RuntimeName | None = None
     allow_unsandboxed: bool = False
+    idle_timeout: float | None = None
+    stays: bool = False
     lock_timeout: float = 0.0
     environment: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -93,9 +107,19 @@ class Context:
         return Timestamp.from_datetime(self.clock.now())
 
     @property
-    def runtime_choice(self) -> Literal["auto", "bubblewrap", "process"]:
+    def runtime_choice(self) -> RuntimeName:
         """What engines and commands run in: the flag or variable, else the configuration."""
         return self.settings.runtime or self.workspace.config.engine_runtime.value
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long engines stay for the next command; 0 if they end with this one."""
+        if self.settings.idle_timeout is not None:
+            return self.settings.idle_timeout
+        configured = self.workspace.config.engine_idle_timeout
+        if configured is not None:
+            return configured.total_seconds()
+        return DEFAULT_IDLE_SECONDS if self.settings.stays else 0.0
 
     @property
     def run_dir(self) -> Path:
@@ -107,12 +131,13 @@ class Context:
     @property
     def staging_dir(self) -> Path:
         """Where slices wait for their commit: on the file system of the datasets."""
-        return self.run_dir / "staging"
+        return self.run_dir / SCRATCH
 
     @property
     def engines(self) -> "EnginePool":
         """The engines of this command; none is started before it is used."""
         if self._engines is None:
+            from odf.coordinator.engine_images import configured_images  # noqa: PLC0415
             from odf.runtimes.pool import EnginePool, PoolSettings  # noqa: PLC0415
 
             config = self.workspace.config
@@ -123,6 +148,10 @@ class Context:
                     java_home=self.settings.java_home,
                     allow_unsandboxed=self.settings.allow_unsandboxed,
                     cache_home=self.settings.cache_home,
+                    warm_folder=self.workspace.hosts_dir,
+                    idle_seconds=self.idle_seconds,
+                    images=configured_images(config),
+                    spark_master=config.spark_master,
                 ),
                 run_dir=self.run_dir,
                 announce=lambda text: self.progress("engine", text),

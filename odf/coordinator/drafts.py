@@ -4,21 +4,24 @@ Nothing here writes anything. A draft is made for every manifest of a command be
 dataset is touched, so that a mistake in the last one leaves the workspace as it was.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odf.coordinator.context import Context
-from odf.coordinator.queries import check_polling_source, check_transform, pinned
+from odf.coordinator.queries import check_source, check_transform, pinned
+from odf.coordinator.query_record import QueryRecord, check_recompute
 from odf.coordinator.results import AddAction, EventChange
 from odf.errors import BadInputError, OdfError, in_context
 from odf.metadata.chain import EMPTY_STATE, ChainState, apply
 from odf.metadata.flatbuffers import block_hash, encode_block
 from odf.metadata.identity import DatasetAlias, DatasetID
 from odf.metadata.model import (
+    AddPushSource,
     DatasetSnapshot,
     MetadataBlock,
     MetadataEvent,
     Seed,
+    SetPollingSource,
     SetTransform,
     Timestamp,
 )
@@ -45,7 +48,7 @@ class Draft:
         handle: The dataset as it is in the workspace; None for a new one. One that is replaced
             has its old self here.
         changes: The events again, each with what it takes the place of.
-        query_class: What kind of query it runs, in words.
+        query: What is known about the query that it runs; None if the draft changes none.
         warnings: What its author should know.
     """
 
@@ -57,7 +60,7 @@ class Draft:
     before: ChainState = EMPTY_STATE
     handle: DatasetHandle | None = None
     changes: tuple[EventChange, ...] = ()
-    query_class: str | None = None
+    query: QueryRecord | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -117,13 +120,20 @@ def tried(state: ChainState, events: Sequence[MetadataEvent], system_time: Times
     return state
 
 
-def with_checked_queries(ctx: Context, draft: Draft, others: Mapping[DatasetID, Draft]) -> Draft:
+def with_checked_queries(
+    ctx: Context,
+    draft: Draft,
+    others: Mapping[DatasetID, Draft],
+    *,
+    allow_recompute: bool = False,
+) -> Draft:
     """Have the queries of a draft checked, as far as the draft changes them.
 
     Args:
         ctx: The workspace.
         draft: What to check.
         others: Drafts of the datasets that it may be derived from.
+        allow_recompute: Accept a query that is recomputed over the whole history in every run.
 
     Raises:
         InvalidQueryError: If a query is not accepted.
@@ -136,13 +146,22 @@ def with_checked_queries(ctx: Context, draft: Draft, others: Mapping[DatasetID, 
         states = {other.id: other.state for other in others.values()}
         check = check_transform(ctx, draft.alias, after.transform, after.vocab, states)
         _check_columns(draft, check.columns)
-    elif after.polling_source is not None and after.polling_source != before.polling_source:
-        check = check_polling_source(ctx, draft.alias, after.polling_source, after.vocab)
-    else:
-        return draft
-    return replace(
-        draft, query_class=check.query_class, warnings=(*draft.warnings, *check.warnings)
-    )
+        query = QueryRecord(check.query_class, check.description, allow_recompute)
+        check_recompute(draft.alias, query)
+        draft = replace(draft, query=query)
+        return replace(draft, warnings=(*draft.warnings, *check.warnings))
+    warnings = dict.fromkeys(draft.warnings)
+    for source in _new_sources(before, after):
+        warnings |= dict.fromkeys(check_source(ctx, draft.alias, source, after.vocab).warnings)
+    return replace(draft, warnings=tuple(warnings))
+
+
+def _new_sources(
+    before: ChainState, after: ChainState
+) -> Iterator[SetPollingSource | AddPushSource]:
+    if after.polling_source is not None and after.polling_source != before.polling_source:
+        yield after.polling_source
+    yield from (source for source in after.push_sources if source not in before.push_sources)
 
 
 def _check_columns(draft: Draft, columns: Sequence[str] | None) -> None:

@@ -1,11 +1,13 @@
 """Which engine works for which dataset."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from odf.coordinator.compat_record import compatible_releases
 from odf.coordinator.context import Context
 from odf.errors import EngineUnavailableError
-from odf.metadata.model import TransformSql
+from odf.metadata.model import DatasetSnapshot, SetTransform, TransformSql
 from odf.protocol.releases import COMPATIBLE, RELEASES
 from odf.transform.execute import TransformSurroundings
 from odf.workspace.workspace import DatasetHandle
@@ -33,17 +35,51 @@ def transform_engine(
 
     def start(transform: TransformSql) -> "EngineClient":
         pinned, name = transform.version, transform.engine.lower()
-        if pinned is not None and name in RELEASES and pinned not in COMPATIBLE[name]:
+        if pinned is not None and name in RELEASES and not _stands_in(handle, name, pinned):
             raise EngineUnavailableError(
                 f"dataset {handle.alias} is pinned to engine release {pinned}; this is "
                 f"{RELEASES[name]}, whose results may differ",
-                hint="run it with the release of odf that has this engine",
+                hint="run it with the release of odf that has this engine, or find out whether "
+                f"this one does: odf engine compat {handle.alias} --engine {RELEASES[name]}",
             )
         return ctx.engines.client(
-            transform.engine, dataset=str(handle.alias), trusted=is_own(ctx, handle)
+            transform.engine,
+            dataset=str(handle.alias),
+            trusted=is_own(ctx, handle),
+            version=pinned,
         )
 
     return start
+
+
+def _stands_in(handle: DatasetHandle, engine: str, pinned: str) -> bool:
+    """Say whether the release that is here gives what the pinned one gave."""
+    if pinned in COMPATIBLE[engine]:
+        return True
+    return RELEASES[engine] in compatible_releases(handle).get(pinned, frozenset())
+
+
+def with_pinned_images(ctx: Context, snapshot: DatasetSnapshot) -> DatasetSnapshot:
+    """Fill in which image runs a transform, for engines of others, where its author left it open.
+
+    A tag can be moved to another image; `image@sha256:…` cannot.
+
+    Raises:
+        EngineUnavailableError: If the image is not on this machine.
+    """
+    configured = ctx.workspace.config.engine_images or {}
+    events = tuple(
+        replace(
+            event,
+            transform=replace(event.transform, version=ctx.engines.pin(event.transform.engine)),
+        )
+        if isinstance(event, SetTransform)
+        and event.transform.version is None
+        and event.transform.engine.lower() in configured
+        else event
+        for event in snapshot.metadata
+    )
+    return snapshot if events == snapshot.metadata else replace(snapshot, metadata=events)
 
 
 def transform_surroundings(ctx: Context, handle: DatasetHandle) -> TransformSurroundings:

@@ -6,26 +6,22 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from odf.coordinator.consent import permitted
 from odf.coordinator.context import Context
-from odf.coordinator.engines import ingest_engine, transform_engine, transform_surroundings
+from odf.coordinator.derivatives import pull_derived
+from odf.coordinator.drop_data import bring_back
 from odf.coordinator.guard import guarded
+from odf.coordinator.ingesting import ingest_options, ingest_surroundings
 from odf.coordinator.lineage import inputs_of, with_inputs
 from odf.coordinator.ordering import inputs_first
 from odf.coordinator.remote import pull_remote
 from odf.coordinator.results import PulledDataset, PullReport, PullStatus
-from odf.coordinator.selection import select
+from odf.coordinator.selection import Remote, select
+from odf.coordinator.watermark import check_writable, set_watermark
 from odf.errors import OdfError, UsageError
-from odf.ingest.pipeline import (
-    DEFAULT_RETRACT_SHARE,
-    IngestOptions,
-    IngestSurroundings,
-    pull_root,
-)
+from odf.ingest.pipeline import pull_root
 from odf.metadata.identity import DatasetID
-from odf.metadata.model import DatasetKind
-from odf.runtimes.commands import CommandRunner
-from odf.transform.execute import pull_derivative
+from odf.metadata.model import DatasetKind, Timestamp
+from odf.repo.update import DatasetUpdate
 from odf.workspace.workspace import DatasetHandle
 
 
@@ -40,7 +36,11 @@ class PullRequest:
         as_name: What to call a dataset that comes from elsewhere.
         allow_retract: Accept snapshots that lose any number of rows.
         allow_empty: Accept source files without any content.
+        take_late: Take files that came after their turn, too.
         force: Take the other side's history even where it contradicts the local one.
+        reset_diverged: Begin the history of derivatives anew whose input has become another one.
+        set_watermark: Only say that one root dataset is complete up to this time.
+        quarantine: Set rows that cannot be read aside, rather than stop at them.
     """
 
     refs: tuple[str, ...] = ()
@@ -49,7 +49,11 @@ class PullRequest:
     as_name: str | None = None
     allow_retract: bool = False
     allow_empty: bool = False
+    take_late: bool = False
     force: bool = False
+    reset_diverged: bool = False
+    set_watermark: Timestamp | None = None
+    quarantine: bool = False
 
 
 def pull(
@@ -80,6 +84,8 @@ def pull(
         raise UsageError("--as names one dataset that is pulled from a repository or URL")
     if request.recursive:
         local = with_inputs(ctx, local)
+    if request.set_watermark is not None:
+        _refuse_more_than_one(request, local, remote)
     results: list[PulledDataset] = []
 
     def finish(result: PulledDataset) -> None:
@@ -153,19 +159,12 @@ def _kind(ctx: Context, handle: DatasetHandle) -> Kind:
 def _pull_one(
     ctx: Context, request: PullRequest, handle: DatasetHandle, kind: Kind
 ) -> PulledDataset:
+    if request.set_watermark is not None:
+        check_writable(handle, "its watermark cannot be set")
     # Not `kind`: whether it comes from elsewhere must be known for certain, or it is not touched.
     if handle.pull_aliases:
-        return pull_remote(ctx, handle.pull_aliases[0], as_name=None, force=request.force)
-    with handle.dataset.lock(ctx.settings.lock_timeout):
-        if kind == Kind.DERIVATIVE:
-            update = pull_derivative(handle, transform_surroundings(ctx, handle))
-        else:
-            update = pull_root(
-                handle.dataset,
-                str(handle.alias),
-                _ingest_options(ctx, request, handle),
-                _ingest_surroundings(ctx, handle),
-            )
+        return _pull_from_elsewhere(ctx, request, handle)
+    update = _update(ctx, request, handle, kind)
     status = PullStatus.UPDATED if update.blocks else PullStatus.UP_TO_DATE
     return PulledDataset(
         name=str(handle.alias),
@@ -180,37 +179,55 @@ def _pull_one(
         warnings=update.warnings,
         reason=update.reason,
         error=update.error,
+        set_aside=update.set_aside,
     )
 
 
-def _ingest_options(ctx: Context, request: PullRequest, handle: DatasetHandle) -> IngestOptions:
-    settings = ctx.workspace.config.ingest_of(handle.alias.name)
-    lag = settings.watermark_lag
-    return IngestOptions(
-        allow_retract=request.allow_retract,
-        allow_empty=request.allow_empty,
-        max_retract_share=DEFAULT_RETRACT_SHARE
-        if settings.max_retract is None
-        else settings.max_retract,
-        watermark_lag_ms=0 if lag is None else int(lag.total_seconds() * 1000),
-    )
+def _pull_from_elsewhere(
+    ctx: Context, request: PullRequest, handle: DatasetHandle
+) -> PulledDataset:
+    result = pull_remote(ctx, handle.pull_aliases[0], as_name=None, force=request.force)
+    try:
+        bring_back(ctx, handle)
+    except OdfError as error:
+        # What is new came all the same.
+        return replace(result, warnings=(*result.warnings, error.message))
+    return result
 
 
-def _ingest_surroundings(ctx: Context, handle: DatasetHandle) -> IngestSurroundings:
-    return IngestSurroundings(
-        workspace_root=ctx.workspace.root,
-        cache_dir=ctx.workspace.cache_dir / "fetch" / handle.id.multibase,
-        staging_dir=ctx.staging_dir,
-        clock=ctx.clock,
-        engine=ingest_engine(ctx, handle),
-        query_engine=transform_engine(ctx, handle),
-        report=lambda message: ctx.progress(str(handle.alias), message),
-        permitted=partial(permitted, handle, variables=ctx.settings.variables),
-        commands=CommandRunner(
-            ctx.workspace.root, ctx.run_dir / "commands", runtime=ctx.runtime_choice
-        ),
-        proxies=ctx.settings.environment,
-    )
+def _update(ctx: Context, request: PullRequest, handle: DatasetHandle, kind: Kind) -> DatasetUpdate:
+    if kind == Kind.DERIVATIVE and request.set_watermark is None:
+        return pull_derived(ctx, handle, reset_if_diverged=request.reset_diverged)
+    with handle.dataset.lock(ctx.settings.lock_timeout):
+        if request.set_watermark is not None:
+            return set_watermark(ctx, handle, request.set_watermark)
+        return pull_root(
+            handle.dataset,
+            str(handle.alias),
+            ingest_options(
+                ctx,
+                handle,
+                allow_retract=request.allow_retract,
+                allow_empty=request.allow_empty,
+                take_late=request.take_late,
+                quarantine=request.quarantine,
+            ),
+            ingest_surroundings(ctx, handle),
+        )
+
+
+def _refuse_more_than_one(
+    request: PullRequest, local: Sequence[DatasetHandle], remote: Sequence[Remote]
+) -> None:
+    if request.all or request.recursive or request.force or len(local) + len(remote) != 1:
+        raise UsageError(
+            "--set-watermark is for exactly one dataset, without --all, --recursive and --force",
+            hint="odf pull NAME --set-watermark 2024-01-31T00:00:00Z",
+        )
+    if remote:
+        raise UsageError(
+            f"{remote[0].text} is not a dataset of this workspace, so its watermark cannot be set"
+        )
 
 
 def _timed(

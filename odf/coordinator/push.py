@@ -11,6 +11,7 @@ from odf.coordinator.selection import select_local
 from odf.errors import OdfError, UsageError
 from odf.metadata.identity import IdentityError, RepoName
 from odf.repo.dataset import Dataset
+from odf.repo.dropped import DataDroppedError, missing_slices
 from odf.repo.sync import Relation, SyncResult, sync
 from odf.repo.urls import parse_repository_url, target_at
 from odf.workspace.workspace import DatasetHandle
@@ -54,6 +55,11 @@ def _push_one(ctx: Context, handle: DatasetHandle, url: str, *, force: bool) -> 
     )
 
     def send() -> SyncResult:
+        if missing_slices(handle.dataset):
+            raise DataDroppedError(
+                f"{handle.alias}: its data was dropped here, so that it cannot be sent",
+                hint=f"odf pull {handle.alias} makes it again",
+            )
         return sync(
             handle.dataset.stores,
             Dataset(target_at(url, command=ctx.command)),

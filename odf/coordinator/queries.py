@@ -1,31 +1,43 @@
 """Checking what a manifest asks of engines and readers, before a dataset is made from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from odf.coordinator.context import Context
 from odf.data.arrow_fields import arrow_schema_to_fields
 from odf.data.types import parse_ddl, to_arrow
 from odf.errors import BadInputError, OdfError, in_context
+from odf.ingest.fetch import check_step
 from odf.ingest.prepare import check_steps
 from odf.metadata.arrow_schema import decode_schema, encode_schema
 from odf.metadata.chain import ChainState
 from odf.metadata.identity import DatasetAlias, DatasetID
 from odf.metadata.model import (
+    AddPushSource,
     DatasetVocabulary,
-    FetchStepFilesGlob,
-    FetchStepUrl,
+    FetchStepMqtt,
     MergeStrategyAppend,
-    MergeStrategyLedger,
     MergeStrategySnapshot,
     ReadStep,
     SetPollingSource,
     SetTransform,
+    TransformInput,
     TransformSql,
 )
 from odf.protocol.calls import QueryInput, QueryOutcome
 from odf.protocol.releases import RELEASES
 from odf.repo.accept import schema_bytes
+from odf.workspace.workspace import DatasetHandle
+
+_UNSEEN: Final = (
+    "an input has no data yet, so that the query is checked in full when it is first pulled"
+)
+
+_MESSAGES_REPLACE: Final = (
+    "the messages of one pull count as the whole snapshot: keys that are not among them are "
+    "retracted; UpsertStream keeps them"
+)
 
 PREPROCESS_INPUT = "input"
 """Name of the view that a preprocess query reads."""
@@ -36,15 +48,18 @@ class QueryCheck:
     """What came of checking a query.
 
     Attributes:
-        query_class: What kind of query it is, in words; None if it could not be checked.
+        query_class: What kind of query it is, in a word or two; None if it could not be checked.
         warnings: What its author should know.
         columns: Names of the columns that a transform gives, but for those that the host adds;
             None if they are not known.
+        description: The kind in words, with what is kept between runs; empty if there is no more
+            to say.
     """
 
     query_class: str | None
     warnings: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
+    description: str = ""
 
 
 def pinned(event: SetTransform) -> SetTransform:
@@ -81,43 +96,53 @@ def check_transform(
         EngineUnavailableError: If no engine can be started to check it.
     """
     if event.transform.engine.lower() not in RELEASES:
-        return QueryCheck(None, (_other_engine(event.transform),))
-    inputs = []
-    for source in event.inputs:
-        state = _state_of(ctx, DatasetID.parse(source.dataset_ref), drafts)
-        inputs.append(
-            QueryInput(
-                alias=source.alias or source.dataset_ref,
-                schema=schema_bytes(state.schema),
-                has_retractions=_has_retractions(state),
-            )
-        )
+        return QueryCheck(None, (_other_engine(ctx, event.transform),))
+    inputs = [
+        _query_input(source, _state_of(ctx, DatasetID.parse(source.dataset_ref), drafts))
+        for source in event.inputs
+    ]
     ctx.progress(str(name), "checking the query")
     outcome = _validate(ctx, name, event.transform, inputs, vocab, preprocess=False)
     columns = None
     if outcome.output_schema:
         columns = tuple(field.name for field in decode_schema(outcome.output_schema))
-    return QueryCheck(outcome.query_class, outcome.warnings, columns)
+    # Without the columns of all inputs the engine has seen the text of the query only.
+    known = columns is not None
+    return QueryCheck(
+        outcome.query_class if known else None,
+        outcome.warnings if known else (*outcome.warnings, _UNSEEN),
+        columns,
+        outcome.description if known else "",
+    )
 
 
-def check_polling_source(
-    ctx: Context, name: DatasetAlias, source: SetPollingSource, vocab: DatasetVocabulary
+def check_source(
+    ctx: Context,
+    name: DatasetAlias,
+    source: SetPollingSource | AddPushSource,
+    vocab: DatasetVocabulary,
 ) -> QueryCheck:
     """Check what can be known about a root dataset's source before any data is there.
 
     Raises:
         BadInputError: If the read schema cannot be parsed, a key column is not among the columns
-            that are declared, or a prepare step can never work.
+            that are declared, or a fetch or prepare step can never work.
         InvalidQueryError: If the preprocess query is not accepted.
         EngineUnavailableError: If no engine can be started to check it.
     """
     columns = _declared_columns(name, source.read)
-    warnings = [*_not_yet(source), *_prepare_warnings(name, source)]
+    warnings: list[str] = []
+    if isinstance(source, SetPollingSource):
+        warnings += _source_warnings(name, source)
+        if isinstance(source.fetch, FetchStepMqtt) and isinstance(
+            source.merge, MergeStrategySnapshot
+        ):
+            warnings.append(_MESSAGES_REPLACE)
     preprocess = source.preprocess
     if preprocess is None:
         _check_keys(name, source, columns)
     elif preprocess.engine.lower() not in RELEASES:
-        warnings.append(_other_engine(preprocess))
+        warnings.append(_other_engine(ctx, preprocess))
     else:
         ctx.progress(str(name), "checking the query")
         schema = _declared_schema(source.read)
@@ -160,12 +185,25 @@ def _state_of(
     return ctx.workspace.resolve(str(dataset_id)).dataset.state()
 
 
-def _has_retractions(state: ChainState) -> bool:
-    """Whether rows of a dataset can be anything but appended; a derivative's possibly can."""
-    source = state.polling_source
-    if source is None:
-        return state.transform is not None
-    return not isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
+def query_input(
+    source: TransformInput, find_dataset: Callable[[DatasetID], DatasetHandle]
+) -> QueryInput:
+    """Describe an input of a transform, as it is in the workspace, to who checks the query.
+
+    Raises:
+        NotFoundError: If it is not there.
+    """
+    handle = find_dataset(DatasetID.parse(source.dataset_ref))
+    return _query_input(source, handle.dataset.state())
+
+
+def _query_input(source: TransformInput, state: ChainState) -> QueryInput:
+    return QueryInput(
+        alias=source.alias or source.dataset_ref,
+        schema=schema_bytes(state.schema),
+        has_retractions=state.may_retract,
+        vocab=state.vocab,
+    )
 
 
 def _declared_columns(name: DatasetAlias, read: ReadStep) -> list[str] | None:
@@ -191,7 +229,7 @@ def _declared_schema(read: ReadStep) -> bytes | None:
 
 
 def _check_keys(
-    name: DatasetAlias, source: SetPollingSource, columns: Sequence[str] | None
+    name: DatasetAlias, source: SetPollingSource | AddPushSource, columns: Sequence[str] | None
 ) -> None:
     merge = source.merge
     if columns is None or isinstance(merge, MergeStrategyAppend):
@@ -210,22 +248,24 @@ def _check_keys(
             )
 
 
-def _prepare_warnings(name: DatasetAlias, source: SetPollingSource) -> tuple[str, ...]:
+def _source_warnings(name: DatasetAlias, source: SetPollingSource) -> tuple[str, ...]:
     try:
-        return check_steps(source.prepare or ())
+        return (*check_step(source.fetch), *check_steps(source.prepare or ()))
     except BadInputError as error:
         raise in_context(error, f"dataset {name}") from error
 
 
-def _not_yet(source: SetPollingSource) -> list[str]:
-    """Say what of a valid source this release cannot do yet."""
-    if isinstance(source.fetch, FetchStepUrl | FetchStepFilesGlob):
-        return []
-    return [f"this release cannot pull it yet: fetch {type(source.fetch).__name__}"]
-
-
-def _other_engine(transform: TransformSql) -> str:
+def _other_engine(ctx: Context, transform: TransformSql) -> str:
+    configured = ctx.workspace.config.engine_images or {}
+    name = transform.engine.lower()
+    if name in configured:
+        return (
+            f"engine {transform.engine!r} runs from the image {configured[name].image}, which "
+            "checks no queries: whether this one can be run is seen when it is"
+        )
     return (
-        f"it asks for engine {transform.engine!r}, which this release does not have (it has "
-        f"{', '.join(RELEASES)}): it can be kept and exchanged, but not pulled"
+        f"it asks for engine {transform.engine!r}, which is not here (there is "
+        f"{', '.join((*RELEASES, *configured))}): it can be kept and exchanged, but not pulled "
+        "before an image is named for it in the configuration: "
+        f"engine: {{images: {{{name}: {{image: …, port: …}}}}}} (docs/engines.md)"
     )

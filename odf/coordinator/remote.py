@@ -9,8 +9,9 @@ from odf.coordinator.results import PulledDataset, PullStatus
 from odf.coordinator.selection import parse_alias
 from odf.errors import ConflictError, NotFoundError, OdfError, UsageError
 from odf.metadata.chain import ChainState
-from odf.metadata.identity import DatasetAlias
+from odf.metadata.identity import DatasetAlias, DatasetID
 from odf.repo.dataset import Dataset
+from odf.repo.layout import DatasetStores
 from odf.repo.sync import Progress, Relation, SyncResult, sync
 from odf.repo.urls import source_at
 from odf.store.http import HttpClient
@@ -43,15 +44,7 @@ def pull_remote(
             if wanted is not None and wanted != known.alias:
                 raise UsageError(f"{text} is here already, as {known.alias}")
             try:
-                result = sync(
-                    source,
-                    known.dataset,
-                    now=ctx.now(),
-                    force=force,
-                    expected_id=known.id,
-                    lock_timeout=ctx.settings.lock_timeout,
-                    progress=sync_reporter(ctx, str(known.alias)),
-                )
+                result = _brought(ctx, source, known.dataset, known.alias, force, known.id)
             except NotFoundError as error:
                 raise explained(error, source, place) from error
             return _pulled(known, result)
@@ -59,17 +52,7 @@ def pull_remote(
         results: list[SyncResult] = []
 
         def fill(dataset: Dataset) -> None:
-            report = sync_reporter(ctx, str(alias))
-            results.append(
-                sync(
-                    source,
-                    dataset,
-                    now=ctx.now(),
-                    force=force,
-                    lock_timeout=ctx.settings.lock_timeout,
-                    progress=report,
-                )
-            )
+            results.append(_brought(ctx, source, dataset, alias, force, None))
 
         try:
             handle = ctx.workspace.receive_dataset(
@@ -78,6 +61,25 @@ def pull_remote(
         except NotFoundError as error:
             raise explained(error, source, place) from error
         return _pulled(handle, results[0])
+
+
+def _brought(
+    ctx: Context,
+    source: DatasetStores,
+    target: Dataset,
+    name: DatasetAlias,
+    force: bool,
+    expected_id: DatasetID | None,
+) -> SyncResult:
+    return sync(
+        source,
+        target,
+        now=ctx.now(),
+        force=force,
+        expected_id=expected_id,
+        lock_timeout=ctx.settings.lock_timeout,
+        progress=sync_reporter(ctx, str(name)),
+    )
 
 
 def _known(ctx: Context, place: Place) -> DatasetHandle | None:

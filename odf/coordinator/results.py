@@ -8,6 +8,7 @@ from odf.errors import OdfError
 from odf.metadata.identity import DatasetAlias, DatasetID
 from odf.metadata.model import DatasetKind, MetadataEvent, Timestamp
 from odf.metadata.multiformats import Multihash
+from odf.repo.update import SetAside
 
 
 class PullStatus(StrEnum):
@@ -137,6 +138,7 @@ class PulledDataset:
         error: Why it failed; None unless `status` is FAILED.
         reason: Why nothing was done, for UP_TO_DATE and SKIPPED.
         seconds: Wall time that it took.
+        set_aside: Rows that could not be read, and where they are.
     """
 
     name: str
@@ -152,6 +154,7 @@ class PulledDataset:
     error: OdfError | None = None
     reason: str | None = None
     seconds: float = 0.0
+    set_aside: Sequence[SetAside] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,75 @@ class PullReport:
     """The pulls of one command, in the order in which they ended."""
 
     datasets: Sequence[PulledDataset]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedFile:
+    """What became of one file that was pushed into a dataset.
+
+    Attributes:
+        name: The file as it was named; `-` for standard input.
+        status: `updated`, `up-to-date`, `failed`, or `skipped` behind one that failed.
+        head: The dataset's head after it.
+        blocks: Blocks that were added.
+        records: Rows that were added, by operation; only those that occur.
+        warnings: What a person should know although it worked.
+        reason: Why nothing was done.
+        error: Why it failed; None unless `status` is FAILED.
+        set_aside: Rows that could not be read, and where they are.
+    """
+
+    name: str
+    status: PullStatus
+    head: Multihash | None = None
+    blocks: int = 0
+    records: Mapping[str, int] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    reason: str | None = None
+    error: OdfError | None = None
+    set_aside: Sequence[SetAside] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What one `odf ingest` did.
+
+    Attributes:
+        name: The dataset's alias.
+        id: Its identity.
+        source: The push source whose definition was used.
+        old_head: Head before.
+        new_head: Head after.
+        watermark: The dataset's watermark after.
+        files: One entry for each file, in the order given.
+        seconds: Wall time that it took.
+    """
+
+    name: str
+    id: DatasetID
+    source: str
+    old_head: Multihash | None
+    new_head: Multihash | None
+    watermark: Timestamp | None
+    files: Sequence[IngestedFile]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedDataset:
+    """What dropping the data of one dataset freed.
+
+    Attributes:
+        name: The dataset's alias.
+        id: Its identity.
+        slices: Slices that are gone.
+        size: Their bytes.
+    """
+
+    name: str
+    id: DatasetID
+    slices: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from odf.coordinator.context import Context
 from odf.errors import NotFoundError
-from odf.metadata.model import AddData, DatasetVocabulary, ExecuteTransform
+from odf.metadata.model import AddData, DatasetVocabulary, DataSlice, ExecuteTransform
 from odf.metadata.multiformats import Multihash
+from odf.repo.dropped import dropped_slices, is_dropped, rebuilt_slice
 from odf.workspace.workspace import DatasetHandle
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ def tail(ctx: Context, ref: str, rows: int) -> Tail:
         IntegrityError: A block does not hash to its name, or a slice cannot be read.
     """
     handle = ctx.workspace.resolve(ref)
+    if dropped_slices(handle.dataset.stores):
+        from odf.coordinator.drop_data import bring_back  # noqa: PLC0415 - engines are heavy
+
+        bring_back(ctx, handle)
     vocab = handle.dataset.state().vocab
     paths = _newest_slices(handle, rows)
     if not paths:
@@ -63,14 +68,17 @@ def _newest_slices(handle: DatasetHandle, rows: int) -> list[Path]:
         event = block.event
         if not isinstance(event, AddData | ExecuteTransform) or event.new_data is None:
             continue
-        found.insert(0, _slice_path(handle, event.new_data.physical_hash, block_hash))
+        found.insert(0, _slice_path(handle, event.new_data, block_hash))
         missing -= event.new_data.num_records
         if missing <= 0:
             break
     return found
 
 
-def _slice_path(handle: DatasetHandle, data_hash: Multihash, block_hash: Multihash) -> Path:
+def _slice_path(handle: DatasetHandle, data: DataSlice, block_hash: Multihash) -> Path:
+    if is_dropped(handle.dataset, data):
+        return rebuilt_slice(handle.dataset, data)
+    data_hash = data.physical_hash
     path = handle.dataset.stores.data.local_path(str(data_hash))
     if path is None or not path.is_file():
         raise NotFoundError(

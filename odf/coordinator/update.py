@@ -10,7 +10,7 @@ from dataclasses import replace
 from odf.coordinator.drafts import Draft, FindInput, draft_new, tried
 from odf.coordinator.queries import pinned
 from odf.coordinator.results import AddAction, EventChange
-from odf.errors import ConflictError, OdfError, in_context
+from odf.errors import BadInputError, ConflictError, OdfError, in_context
 from odf.metadata.buffers import MalformedBufferError
 from odf.metadata.chain import ChainState
 from odf.metadata.model import (
@@ -31,6 +31,9 @@ from odf.metadata.model import (
 from odf.metadata.normalize import snapshot_events
 from odf.metadata.schema_evolution import schema_differences, schema_fields
 from odf.workspace.workspace import DatasetHandle
+
+_End = DisablePollingSource | DisablePushSource
+"""Events that end a source. In a manifest they say that there is none, for a dataset that is."""
 
 
 def draft_update(
@@ -61,9 +64,15 @@ def draft_update(
             f"one that is {snapshot.kind.label}",
             hint="a dataset cannot change its kind; odf add --replace makes it anew, without data",
         )
+    ends = [event for event in snapshot.metadata if isinstance(event, _End)]
+    snapshot = replace(
+        snapshot, metadata=tuple(one for one in snapshot.metadata if not isinstance(one, _End))
+    )
     # A manifest that could not make a dataset does not describe one either.
     draft_new(source, snapshot, handle.id, find, system_time)
-    changes = differences(before, snapshot_events(snapshot, find))
+    wanted = snapshot_events(snapshot, find)
+    _check_ends(source, ends, wanted)
+    changes = _joined(_ended(before, ends), differences(before, wanted))
     if changes and (origin := handle.pull_aliases):
         raise ConflictError(
             f"{source}: dataset {handle.alias} is pulled from {origin[0]}; events of our own would "
@@ -85,6 +94,47 @@ def draft_update(
         handle=handle,
         changes=changes,
     )
+
+
+def _check_ends(source: str, ends: Sequence[_End], wanted: Sequence[MetadataEvent]) -> None:
+    """Refuse a manifest that describes a source and ends it."""
+    for event in wanted:
+        end = _end_of(event)
+        if end in ends:
+            raise BadInputError(
+                f"{source}: {type(event).__name__} describes a source that {type(end).__name__} "
+                "ends",
+                reason="manifest",
+                hint="leave one of them out",
+            )
+
+
+def _end_of(event: MetadataEvent) -> _End | None:
+    match event:
+        case SetPollingSource():
+            return DisablePollingSource()
+        case AddPushSource(source_name=name):
+            return DisablePushSource(name)
+        case _:
+            return None
+
+
+def _ended(state: ChainState, ends: Sequence[_End]) -> tuple[EventChange, ...]:
+    """Return the events that end sources, each once; those that are not there have ended."""
+    changes = []
+    for end in dict.fromkeys(ends):
+        current = (
+            state.push_source(end.source_name)
+            if isinstance(end, DisablePushSource)
+            else state.polling_source
+        )
+        if current is not None:
+            changes.append(EventChange(end, before=current))
+    return tuple(changes)
+
+
+def _joined(first: Sequence[EventChange], second: Sequence[EventChange]) -> tuple[EventChange, ...]:
+    return (*first, *(change for change in second if change not in first))
 
 
 def differences(state: ChainState, wanted: Sequence[MetadataEvent]) -> tuple[EventChange, ...]:

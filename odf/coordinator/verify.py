@@ -23,6 +23,7 @@ def verify(
     everything: bool = False,
     recursive: bool = False,
     integrity_only: bool = False,
+    blocks: range | None = None,
     done: Callable[[VerifiedDataset], None] | None = None,
 ) -> VerifyReport:
     """Check datasets of the workspace; goes on after the first that is wrong.
@@ -33,6 +34,8 @@ def verify(
         everything: All datasets of the workspace.
         recursive: The inputs of what is asked for, too, before it.
         integrity_only: Check hashes and rules, run no query.
+        blocks: Sequence numbers of the blocks whose data is checked and whose steps are run again;
+            all if not given. Chains are always checked as a whole.
         done: Told of each dataset as it ends.
 
     Raises:
@@ -51,14 +54,16 @@ def verify(
     )
     results = []
     for dataset_id in ordered:
-        result = _verify_one(ctx, by_id[dataset_id], integrity_only=integrity_only)
+        result = _verify_one(ctx, by_id[dataset_id], integrity_only=integrity_only, blocks=blocks)
         results.append(result)
         if done is not None:
             done(result)
     return VerifyReport(datasets=tuple(results))
 
 
-def _verify_one(ctx: Context, handle: DatasetHandle, *, integrity_only: bool) -> VerifiedDataset:
+def _verify_one(
+    ctx: Context, handle: DatasetHandle, *, integrity_only: bool, blocks: range | None
+) -> VerifiedDataset:
     started = time.monotonic()
     name = str(handle.alias)
     results = [VerifiedDataset(name=name, id=handle.id, valid=False)]
@@ -66,10 +71,10 @@ def _verify_one(ctx: Context, handle: DatasetHandle, *, integrity_only: bool) ->
     def check() -> None:
         # What was found is kept when a later step fails: a forger could add one that does.
         ctx.progress(name, "checking hashes and rules")
-        report = verify_integrity(handle.dataset, now=ctx.now())
+        report = verify_integrity(handle.dataset, now=ctx.now(), blocks=blocks)
         results.append(_from_integrity(results[-1], report))
         if results[-1].valid and not integrity_only:
-            for step in replay(handle, transform_surroundings(ctx, handle)):
+            for step in replay(handle, transform_surroundings(ctx, handle), blocks=blocks):
                 results.append(_with_step(results[-1], step))
 
     error = guarded(ctx, name, check)

@@ -362,6 +362,7 @@ def test_the_exit_code_of_failed_pulls(run, failing, asked, code):
         "error",
         "reason",
         "seconds",
+        "set_aside",
     }
 
 

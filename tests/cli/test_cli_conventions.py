@@ -27,6 +27,7 @@ IN_WORKSPACE = [
     ["tail", "x"],
     ["pull", "x"],
     ["pull", "--all"],
+    ["ingest", "x", "-"],
     ["verify", "x"],
     ["push", "x", "--to", "r"],
     ["repo", "add", "r", "file:///nowhere"],

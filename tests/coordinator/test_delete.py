@@ -40,6 +40,18 @@ def test_a_dataset_goes_and_its_key_stays(family: Maker) -> None:
     assert family.context().keys.has(handle.id)
 
 
+def test_what_is_cached_of_a_dataset_goes_with_it(family: Maker) -> None:
+    kept, doomed = (family.workspace.resolve(name) for name in ("a", "d"))
+    for kind in ("fetch", "merge"):
+        for handle in (kept, doomed):
+            folder = family.workspace.cache_dir / kind / handle.id.multibase
+            folder.mkdir(parents=True)
+            (folder / "rows").write_text("1,2,3")
+    gone(family, "d")
+    left = [path.parent.name for path in family.workspace.cache_dir.rglob("rows")]
+    assert left == [kept.id.multibase] * 2
+
+
 def test_an_input_stays_while_others_are_derived_from_it(family: Maker) -> None:
     with pytest.raises(ConflictError, match=r"a, b cannot be deleted: .* are c, d$") as refused:
         gone(family, "a", "b")

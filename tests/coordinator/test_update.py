@@ -253,3 +253,35 @@ def test_a_query_keeps_the_columns_that_the_dataset_has(maker: Maker) -> None:
     _check_columns(draft, None)
     with pytest.raises(BadInputError, match=r"no longer gives columns .*: id; it gives city, x"):
         _check_columns(draft, ["city", "x"])
+
+
+DISABLE_SECOND = {"kind": "DisablePushSource", "sourceName": "second"}
+
+
+def test_a_manifest_ends_sources(maker: Maker) -> None:
+    maker.add(manifest("a", PUSH, {**PUSH, "sourceName": "second"}))
+    assert appended(maker, manifest("a", DISABLE_SECOND)) == [DisablePushSource("second")]
+    assert appended(maker, manifest("a", {"kind": "DisablePollingSource"})) == []
+    state = maker.workspace.resolve("a").dataset.state()
+    assert [source.source_name for source in state.push_sources] == ["sensors"]
+    new = appended(
+        maker, manifest("a", SOURCE, {"kind": "DisablePushSource", "sourceName": "sensors"})
+    )
+    assert new[0] == DisablePushSource("sensors")
+    assert isinstance(new[1], SetPollingSource)
+    assert len(new) == 2
+    assert appended(maker, manifest("a", {"kind": "DisablePollingSource"})) == [
+        DisablePollingSource()
+    ]
+
+
+def test_a_manifest_that_describes_and_ends_a_source(maker: Maker) -> None:
+    maker.add(manifest("a", PUSH))
+    second = {**PUSH, "sourceName": "second"}
+    with pytest.raises(BadInputError, match="AddPushSource describes a source that Disable"):
+        maker.update(manifest("a", second, DISABLE_SECOND))
+
+
+def test_a_new_dataset_has_no_source_to_end(maker: Maker) -> None:
+    with pytest.raises(BadInputError, match="the event cannot be in a manifest"):
+        maker.add(manifest("a", PUSH, DISABLE_SECOND))

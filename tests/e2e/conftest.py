@@ -1,5 +1,6 @@
 """A workspace with a real engine behind it, for tests of the whole path."""
 
+import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,10 +8,17 @@ from pathlib import Path
 import pytest
 
 from odf.clock import FixedClock
-from odf.coordinator.add import ManifestText, add_manifests
+from odf.coordinator.add import AddOptions, Existing, ManifestText, add_manifests
 from odf.coordinator.context import Context, Progress, Settings
+from odf.coordinator.ingest import IngestRequest, ingest
 from odf.coordinator.pull import PullRequest, pull
-from odf.coordinator.results import AddReport, PulledDataset, PullStatus, VerifyReport
+from odf.coordinator.results import (
+    AddReport,
+    IngestReport,
+    PulledDataset,
+    PullStatus,
+    VerifyReport,
+)
 from odf.coordinator.verify import verify
 from odf.errors import OdfError
 from odf.runtimes.pool import EnginePool, PoolSettings
@@ -56,11 +64,15 @@ class Person:
             progress=progress,
         )
 
-    def add(self, *manifests: str) -> AddReport:
+    def add(self, *manifests: str, options: AddOptions | None = None) -> AddReport:
         """Add datasets from manifests."""
         texts = [ManifestText(f"manifest-{n}.yaml", text) for n, text in enumerate(manifests, 1)]
         with self.context("add") as ctx:
-            return add_manifests(ctx, texts)
+            return add_manifests(ctx, texts, options=options)
+
+    def update(self, *manifests: str) -> AddReport:
+        """Apply what manifests change in datasets that are there."""
+        return self.add(*manifests, options=AddOptions(Existing.UPDATE))
 
     def pull(
         self, *refs: str, progress: Progress | None = None, **options: object
@@ -73,6 +85,19 @@ class Person:
             assert isinstance(result.error, OdfError)
             raise result.error
         return result
+
+    def ingest(
+        self, ref: str, *files: str | Path, stdin: bytes = b"", **options: object
+    ) -> IngestReport:
+        """Push files into a dataset and return how it went; failures raise."""
+        names = tuple(str(file) for file in files)
+        with self.context("ingest") as ctx:
+            request = IngestRequest(ref, names, **options)  # type: ignore[arg-type]
+            report = ingest(ctx, request, io.BytesIO(stdin))
+        for file in report.files:
+            if file.error is not None:
+                raise file.error
+        return report
 
     def verify(self, *refs: str, **options: object) -> VerifyReport:
         """Verify datasets."""

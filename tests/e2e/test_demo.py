@@ -29,12 +29,12 @@ def test_the_demo_ends_with_its_summary(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     _, summary = done.stdout.split("=== Summary\n")
-    # Counted by hand from the exports, once more: 21 in the first round, 18 and 14 after.
-    assert "4 datasets, 3 rounds, 53 rows as counted by hand" in " ".join(summary.split())
+    # Counted by hand from the exports, once more: 23 in the first round, 20 and 16 after.
+    assert "5 datasets, 3 rounds, 59 rows as counted by hand" in " ".join(summary.split())
     assert "verified by the publisher and by the reader; both have the same heads" in summary
     assert re.search(r"=== Round 3.*stations-kaap +2 -R", done.stdout, re.DOTALL)
     up_to_date = done.stdout.split("no engine is started")[1].split("===")[0]
-    assert "4 up to date" in up_to_date
+    assert "5 up to date" in up_to_date
     # Once here, once there, each dataset with all of its steps replayed.
-    assert len(re.findall(r"^\S+ +valid ", done.stdout, re.MULTILINE)) == 8
+    assert len(re.findall(r"^\S+ +valid ", done.stdout, re.MULTILINE)) == 10
     assert (tmp_path / "demo-run" / "repository" / "stations-kaap" / "refs" / "head").is_file()

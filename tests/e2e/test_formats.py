@@ -52,10 +52,15 @@ def test_json_snapshot_series(person: Person, real_data: Find) -> None:
         ("d1", "usgs-all-week.ndjson", {"kind": "NdJson"}, 1707),
         ("d1", "usgs-all-week.geojson", {"kind": "GeoJson"}, 1707),
         ("d1", "github_events.json", {"kind": "Json"}, 30),
+        ("d1", "github_events.ndjson", {"kind": "NdJson"}, 30),
+        ("d1", "elasticoffee.ndjson", {"kind": "NdJson"}, 1368),
+        ("c1", "ne_110m_admin_0_countries.geojson", {"kind": "GeoJson"}, 177),
         ("c1", "ne_110m_admin_0_countries.ndgeojson", {"kind": "NdGeoJson"}, 177),
         ("c1", "ne_110m_admin_0_countries.zip", {"kind": "EsriShapefile"}, 177),
         ("e1", "nested_lists.snappy.parquet", {"kind": "Parquet"}, 3),
         ("e1", "alltypes_plain.snappy.parquet", {"kind": "Parquet"}, 2),
+        ("e1", "geoparquet-example.parquet", {"kind": "Parquet"}, 5),
+        ("e1", "flights-200k.parquet", {"kind": "Parquet"}, 231_083),
         (
             "f1",
             "istat-comuni.csv",
@@ -96,3 +101,107 @@ def test_bad_rows_reach_the_person(person: Person) -> None:
     with pytest.raises(BadInputError, match="source:2: column `a`: 'x' is not an INT"):
         person.pull("data")
     assert person.workspace.resolve("data").dataset.state().last_offset is None
+
+
+def test_a_json_array_on_each_line_is_refused(person: Person, real_data: Find) -> None:
+    person.add(manifest("phones", {"kind": "NdJson"}, {"kind": "Append"}))
+    publish(
+        person, real_data("d1") / "amazon_cellphones.array-lines.ndjson", 1_700_000_000, "source"
+    )
+    with pytest.raises(BadInputError, match="source:1: wanted an object, got an array") as refused:
+        person.pull("phones")
+    assert "Pipe" in (refused.value.hint or "")
+    assert person.workspace.resolve("phones").dataset.state().last_offset is None
+
+
+def test_earthquakes_by_day_and_network(person: Person, real_data: Find) -> None:
+    """Epoch milliseconds, nulls and numbers come out as an independent computation has them."""
+    import csv
+
+    from tests.e2e.test_push import rows_of
+
+    folder = real_data("d1")
+    query = "select timestamp_millis(cast(time as bigint)) as event_time, net, mag, felt from input"
+    preprocess = {"kind": "Sql", "engine": "spark", "query": query}
+    source = manifest("quakes", {"kind": "NdJson"}, {"kind": "Append"}, preprocess=preprocess)
+    person.add(source)
+    publish(person, folder / "usgs-all-week.ndjson", 1_700_000_000, "source")
+    assert dict(person.pull("quakes").records) == {"+A": 1707}
+    found: dict[tuple[str, str], list[Any]] = {}
+    for row in rows_of(person, "quakes", "event_time", "net", "mag", "felt"):
+        group = found.setdefault((str(row["event_time"])[:10], str(row["net"])), [0, None, 0])
+        group[0] += 1
+        group[1] = max(value for value in (group[1], row["mag"]) if value is not None)
+        group[2] += row["felt"] is None
+    with (folder / "expected_quakes_by_day_net.csv").open() as stream:
+        wanted = {
+            (row["day_utc"], row["net"]): [
+                int(row["n"]),
+                float(row["max_mag"]),
+                int(row["felt_null"]),
+            ]
+            for row in csv.DictReader(stream)
+        }
+    assert {key: [n, float(mag), nulls] for key, (n, mag, nulls) in found.items()} == wanted
+
+
+def test_coffee_by_day(person: Person, real_data: Find) -> None:
+    from tests.e2e.test_push import rows_of
+
+    folder = real_data("d1")
+    about = expected(folder)["elasticoffee"]
+    preprocess = {
+        "kind": "Sql",
+        "engine": "spark",
+        "query": "select cast(`@timestamp` as timestamp) as event_time, quantity from input",
+    }
+    person.add(manifest("coffee", {"kind": "NdJson"}, {"kind": "Append"}, preprocess=preprocess))
+    publish(person, folder / "elasticoffee.ndjson", 1_700_000_000, "source")
+    result = person.pull("coffee")
+    assert str(result.watermark) == about["max_ts"]
+    by_day: dict[str, int] = {}
+    for row in rows_of(person, "coffee", "event_time", "quantity"):
+        day = str(row["event_time"])[:10]
+        by_day[day] = by_day.get(day, 0) + int(str(row["quantity"]))
+    assert by_day == about["by_day"]
+
+
+@pytest.mark.parametrize(
+    ("file", "prepare"),
+    [
+        ("istat-comuni.csv", None),
+        ("brussels-hotels.csv", None),
+        ("italy-notes-bom.csv", None),
+        ("nrc-events.txt", None),
+        ("ks-1033.csv", None),
+        ("geopandas-commits.csv", None),
+        ("countries.utf16le-bom.tsv", None),
+        ("mac-newlines.csv", None),
+        ("chinese.csv.gz", {"kind": "Decompress", "format": "Gzip"}),
+    ],
+)
+def test_odd_csv_files_equal_their_canonical_form(
+    file: str, prepare: dict[str, Any] | None, person: Person, real_data: Find
+) -> None:
+    """The other packings are in `test_prepare`."""
+    import csv
+    import io
+
+    from tests.e2e.test_push import rows_of
+
+    folder = real_data("f1")
+    about = expected(folder)[file]
+    read = {"kind": "Csv", "header": True, "separator": about["delimiter"]}
+    if not about["encoding"].startswith("utf-8"):
+        read["encoding"] = about["encoding"]
+    more = {"prepare": [prepare]} if prepare else {}
+    person.add(manifest("odd", read, {"kind": "Append"}, **more))
+    publish(person, folder / file, 1_700_000_000, "source")
+    assert dict(person.pull("odd").records) == {"+A": about["rows"]}
+    # In the canonical forms a record ends with a line feed; a carriage return is a character.
+    text = (folder / about["canonical"]).read_bytes().decode().replace("\r", "\x01")
+    header, *records = csv.reader(io.StringIO(text, newline=""))
+    names = [name.replace("\x01", "\r") or f"column_{n}" for n, name in enumerate(header, 1)]
+    found = [[row[name] or "" for name in names] for row in rows_of(person, "odd")]
+    assert found == [[cell.replace("\x01", "\r") for cell in record] for record in records]
+    assert person.verify("odd").datasets[0].valid

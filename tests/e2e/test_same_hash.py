@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 NOW = Timestamp.parse("2026-01-01T12:00:00Z")
 RANGE = 16 * 1024 * 1024
-ROWS = 210_000  # more than are merged in one task
+ROWS = 210_000  # more than are sorted in one partition
 QUERY = """
 SELECT op, event_time, id, upper(name) AS name, price * 1.1 AS price FROM a WHERE id % 3 = 0
 UNION ALL
@@ -37,8 +37,16 @@ SELECT op, event_time, id, name, price FROM a WHERE price < 300
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineHandle]:
     """An engine with one task at a time, without a sandbox."""
-    command = python_command("odf.engines.spark", "--cores", "1")
+    command = python_command("odf.engines.spark", "--cores", "1", "--task-bytes", "-1")
     with ProcessRuntime(command).start(tmp_path_factory.mktemp("single")) as handle:
+        yield handle
+
+
+@pytest.fixture(scope="module")
+def double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineHandle]:
+    """An engine with two tasks at a time, which merges nothing inside one of them."""
+    command = python_command("odf.engines.spark", "--cores", "2", "--task-bytes", "-1")
+    with ProcessRuntime(command).start(tmp_path_factory.mktemp("double")) as handle:
         yield handle
 
 
@@ -138,16 +146,21 @@ def everything(
     return found
 
 
-def test_one_core_or_two_in_a_sandbox_or_not(
-    single: EngineHandle, engines: EnginePool, files: tuple[Path, Path], tmp_path: Path
+def test_one_core_or_two_in_a_sandbox_or_not_in_one_task_or_several(
+    single: EngineHandle,
+    double: EngineHandle,
+    engines: EnginePool,
+    files: tuple[Path, Path],
+    tmp_path: Path,
 ) -> None:
     one = everything(single.client, files, tmp_path / "one")
     client = engines.client("spark", dataset="data", trusted=True)
-    several = everything(client, files, tmp_path / "several")
-    for name, info in one.items():
-        assert info.problems == ()
-        assert info.logical_hash == several[name].logical_hash, name
-        assert info.ops == several[name].ops
+    for place, other in (("two", double.client), ("sandbox", client)):
+        several = everything(other, files, tmp_path / place)
+        for name, info in one.items():
+            assert info.problems == ()
+            assert info.logical_hash == several[name].logical_hash, name
+            assert info.ops == several[name].ops
     assert one["snapshot"].num_records == ROWS
     assert set(one["changes"].ops) == {1, 2, 3}
     assert len({info.logical_hash for info in one.values()}) == len(one)

@@ -53,7 +53,12 @@ _STDIN = "-"
     metavar="NAME",
     help="Let manifests read this variable of the environment; may be repeated.",
 )
-@click.option("--allow-commands", is_flag=True, help="Let manifests run commands (Pipe).")
+@click.option(
+    "--allow-recompute",
+    is_flag=True,
+    help="Accept queries that read the whole history in every run.",
+)
+@click.option("--allow-commands", is_flag=True, help="Let manifests run commands and containers.")
 @lock_timeout_option
 @allow_unsandboxed_option
 @pass_app
@@ -68,6 +73,7 @@ def command(
     dry_run: bool,
     allow_env: tuple[str, ...],
     allow_commands: bool,
+    allow_recompute: bool,
 ) -> None:
     """Make datasets from manifests.
 
@@ -98,6 +104,7 @@ def command(
         existing=existing,
         dry_run=dry_run,
         confirm=confirmation(app.output, yes=yes, question="Replace all of this?"),
+        allow_recompute=allow_recompute,
     )
     report = add_manifests(ctx, _read(files), grants, options)
     for added in report.added:

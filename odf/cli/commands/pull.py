@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odf.cli import text
 from odf.cli.app import App, pass_app
 from odf.cli.command import OdfCommand, allow_unsandboxed_option, lock_timeout_option
 from odf.cli.completion import DatasetArgument
 from odf.cli.outcome import Failure, asks_for_one, raise_failures
 from odf.cli.output import Cell, Column, Output
+from odf.cli.times import Time
+from odf.cli.updates import STYLES, details
 from odf.errors import OdfError, UsageError
 
 if TYPE_CHECKING:
     from odf.coordinator.results import PulledDataset
-
-_STYLES = {"updated": "green", "up-to-date": "", "failed": "red", "skipped": "yellow"}
+    from odf.metadata.model import Timestamp
 
 
 @click.command(
@@ -25,7 +25,10 @@ _STYLES = {"updated": "green", "up-to-date": "", "failed": "red", "skipped": "ye
         ("odf pull --all", "Bring every dataset up to date, inputs first"),
         ("odf pull -r index", "One dataset, and everything that it is derived from"),
         ("odf pull partner/prices --as prices", "Fetch a dataset from a registered repository"),
-        ("odf pull https://example.org/data/prices --as prices", "Fetch one from a URL"),
+        (
+            "odf pull prices --set-watermark 2024-01-31T00:00:00Z",
+            "Say that nothing older is still to come; fetch nothing",
+        ),
     ],
     exit_codes=[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 130],
 )
@@ -38,6 +41,29 @@ _STYLES = {"updated": "green", "up-to-date": "", "failed": "red", "skipped": "ye
 @click.option("-f", "--force", is_flag=True, help="Take the other side's history when they differ.")
 @click.option("--allow-retract", is_flag=True, help="Accept snapshots that lose most rows.")
 @click.option("--allow-empty", is_flag=True, help="Accept source files without any content.")
+@click.option(
+    "--take-late-files",
+    is_flag=True,
+    help="Take files of a FilesGlob source that came after their turn, too.",
+)
+@click.option(
+    "--reset-derivatives-on-diverged-input",
+    "reset_diverged",
+    is_flag=True,
+    help="Begin a derivative anew when an input has become another one.",
+)
+@click.option(
+    "--set-watermark",
+    type=Time(),
+    metavar="TIME",
+    help="Only say that one root dataset is complete up to TIME (RFC 3339).",
+)
+@click.option(
+    "--on-bad-rows",
+    type=click.Choice(["stop", "quarantine"]),
+    default="stop",
+    help="Stop at rows that cannot be read (default), or set them aside in a file.",
+)
 @lock_timeout_option
 @allow_unsandboxed_option
 @pass_app
@@ -51,6 +77,10 @@ def command(
     force: bool,
     allow_retract: bool,
     allow_empty: bool,
+    on_bad_rows: str,
+    take_late_files: bool,
+    reset_diverged: bool,
+    set_watermark: "Timestamp | None",
 ) -> None:
     """Bring datasets up to date, or fetch them from elsewhere.
 
@@ -74,7 +104,11 @@ def command(
         as_name=as_name,
         allow_retract=allow_retract,
         allow_empty=allow_empty,
+        quarantine=on_bad_rows == "quarantine",
+        take_late=take_late_files,
         force=force,
+        reset_diverged=reset_diverged,
+        set_watermark=set_watermark,
     )
     report = pull(app.context(), request)
     for dataset in report.datasets:
@@ -107,27 +141,14 @@ def _print(output: Output, datasets: Sequence["PulledDataset"]) -> None:
         [
             (
                 dataset.name,
-                Cell(dataset.status.value.replace("-", " "), _STYLES[dataset.status.value]),
-                _details(dataset),
+                Cell(dataset.status.value.replace("-", " "), STYLES[dataset.status.value]),
+                details(dataset, seconds=dataset.seconds),
             )
             for dataset in shown
         ],
     )
     if len(datasets) > 1:
         output.line(_summary(datasets))
-
-
-def _details(dataset: "PulledDataset") -> str:
-    """Say what changed, or why nothing did."""
-    if dataset.error is not None:
-        return dataset.error.message
-    if dataset.reason:
-        return dataset.reason
-    said = [f"{text.count(rows)} {op}" for op, rows in dataset.records.items()]
-    if dataset.blocks:
-        said.append(text.counted(dataset.blocks, "block"))
-        said.append(text.duration(dataset.seconds))
-    return ", ".join(said)
 
 
 def _summary(datasets: Sequence["PulledDataset"]) -> str:

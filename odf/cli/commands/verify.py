@@ -12,6 +12,7 @@ from odf.cli.command import OdfCommand, allow_unsandboxed_option
 from odf.cli.completion import DatasetArgument
 from odf.cli.outcome import Failure, asks_for_one, raise_failures
 from odf.cli.output import Cell, Column, Output
+from odf.cli.ranges import number_range
 from odf.errors import IntegrityError, OdfError, UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         ("odf verify prices", "Hash everything, check every rule, run every transform again"),
         ("odf verify -r index", "The dataset and everything that it is derived from"),
         ("odf verify --integrity --all", "Only hashes and rules: quick, needs no engine"),
+        ("odf verify prices --blocks 40..60", "Only the data and the steps of these blocks"),
     ],
     exit_codes=[0, 1, 2, 3, 4, 7, 9, 10, 130],
 )
@@ -31,10 +33,17 @@ if TYPE_CHECKING:
 @click.option("-a", "--all", "everything", is_flag=True, help="All datasets of the workspace.")
 @click.option("-r", "--recursive", is_flag=True, help="The inputs of what is named, too.")
 @click.option("--integrity", is_flag=True, help="Hashes and rules only; transforms are not run.")
+@click.option("--blocks", metavar="N[..M]", help="Only the data and steps of these blocks.")
 @allow_unsandboxed_option
 @pass_app
 def command(
-    app: App, refs: tuple[str, ...], everything: bool, recursive: bool, integrity: bool
+    app: App,
+    refs: tuple[str, ...],
+    *,
+    everything: bool,
+    recursive: bool,
+    integrity: bool,
+    blocks: str | None,
 ) -> None:
     """Check that datasets are what their chains say.
 
@@ -54,6 +63,7 @@ def command(
         everything=everything,
         recursive=recursive,
         integrity_only=integrity,
+        blocks=_range(blocks),
     )
     app.output.show(
         app.command,
@@ -64,6 +74,13 @@ def command(
         app.output.note("there are no datasets yet; odf add FILE makes one")
     one = asks_for_one(refs, everything=everything, recursive=recursive)
     _raise_failures(app.output, report.datasets, one=one)
+
+
+def _range(text: str | None) -> range | None:
+    if text is None:
+        return None
+    first, last = number_range(text, "--blocks")
+    return range(first, last + 1)
 
 
 def _to_json(dataset: "VerifiedDataset") -> dict[str, object]:

@@ -1,0 +1,207 @@
+"""Datasets whose sources and columns change while they live, through a real engine."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from odf.coordinator.results import PullStatus
+from odf.errors import BadInputError, UsageError
+from odf.metadata.model import (
+    AddPushSource,
+    DisablePollingSource,
+    DisablePushSource,
+    SetDataSchema,
+    SetPollingSource,
+)
+from tests.e2e.conftest import Person
+from tests.e2e.test_bad_input import derivative, refused
+from tests.e2e.test_push import push_manifest, push_source, rows_of, write
+
+pytestmark = pytest.mark.spark
+
+LEDGER = {"kind": "Ledger", "primaryKey": ["id"]}
+CSV = {"kind": "Csv", "header": True, "schema": ["id BIGINT", "city STRING"]}
+
+
+def polled(
+    name: str,
+    fetch: Mapping[str, object],
+    *,
+    read: Mapping[str, object] = CSV,
+    merge: Mapping[str, object] = LEDGER,
+    preprocess: str | None = None,
+) -> str:
+    """The manifest of a dataset that polls."""
+    source: dict[str, object] = {
+        "kind": "SetPollingSource",
+        "fetch": dict(fetch),
+        "read": dict(read),
+        "merge": dict(merge),
+    }
+    if preprocess is not None:
+        source["preprocess"] = {"kind": "Sql", "engine": "spark", "query": preprocess}
+    content = {"name": name, "kind": "Root", "metadata": [source]}
+    return json.dumps({"kind": "DatasetSnapshot", "version": 1, "content": content})
+
+
+def url(path: str) -> dict[str, object]:
+    return {"kind": "Url", "url": f"file://{path}"}
+
+
+def kinds(person: Person, name: str) -> list[str]:
+    """The events of a dataset, oldest first."""
+    blocks = person.workspace.resolve(name).dataset.blocks()
+    return [type(block.event).__name__ for _, block in reversed(list(blocks))]
+
+
+def test_from_polling_to_pushing_and_back(person: Person) -> None:
+    """One dataset, one history: data before, between and after, and nothing is read twice."""
+    write(person, "a.csv", "id,city\n1,Rome\n2,Oslo\n")
+    person.add(polled("towns", url("a.csv")))
+    identity = person.workspace.resolve("towns").id
+    assert dict(person.pull("towns").records) == {"+A": 2}
+
+    person.update(push_manifest("towns", push_source("desk", merge=LEDGER), push_source("bulk")))
+    assert dict(
+        person.ingest("towns", "-", stdin=b"id,city\n2,Oslo\n3,Lima\n", source_name="desk")
+        .files[0]
+        .records
+    ) == {"+A": 1}
+    person.ingest("towns", "-", stdin=b"id,city\n4,Bern\n", source_name="bulk")
+    assert "odf ingest towns" in (person.pull("towns").reason or "")
+
+    person.update(polled("towns", url("a.csv")))
+    with refused(person, UsageError, "polling source", 2):
+        person.ingest("towns", "-", stdin=b"id,city\n9,Nice\n")
+    assert person.pull("towns").status is PullStatus.UP_TO_DATE
+    write(person, "a.csv", "id,city\n1,Rome\n4,Bern\n5,Kyiv\n")
+    assert dict(person.pull("towns").records) == {"+A": 1}
+
+    assert person.workspace.resolve("towns").id == identity
+    assert [row["id"] for row in rows_of(person, "towns")] == [1, 2, 3, 4, 5]
+    changes = {
+        kind.__name__
+        for kind in (SetPollingSource, DisablePollingSource, AddPushSource, DisablePushSource)
+    }
+    assert [kind for kind in kinds(person, "towns") if kind in changes] == [
+        "SetPollingSource",
+        "DisablePollingSource",
+        "AddPushSource",
+        "AddPushSource",
+        "DisablePushSource",
+        "DisablePushSource",
+        "SetPollingSource",
+    ]
+    assert person.verify("towns").datasets[0].valid
+
+
+def test_another_place_for_the_same_data(person: Person) -> None:
+    """The file over there has the very time of the one here; it is read all the same."""
+    import os
+
+    for name, rows in (("a.csv", "1,Rome\n"), ("b.csv", "1,Rome\n2,Oslo\n")):
+        os.utime(write(person, name, f"id,city\n{rows}"), (1_700_000_000, 1_700_000_000))
+    person.add(polled("towns", url("a.csv")))
+    person.pull("towns")
+    person.update(polled("towns", url("b.csv")))
+    assert dict(person.pull("towns").records) == {"+A": 1}
+    assert person.pull("towns").status is PullStatus.UP_TO_DATE
+
+
+def test_another_merge_strategy_goes_on_with_the_history(person: Person) -> None:
+    write(person, "a.csv", "id,city\n1,Rome\n2,Oslo\n")
+    person.add(polled("towns", url("a.csv")))
+    person.pull("towns")
+    person.update(polled("towns", url("a.csv"), merge={"kind": "Snapshot", "primaryKey": ["id"]}))
+    write(person, "a.csv", "id,city\n1,Roma\n3,Lima\n")
+    assert dict(person.pull("towns").records) == {"-R": 1, "-C": 1, "+C": 1, "+A": 1}
+    assert person.verify("towns").datasets[0].valid
+
+
+def test_a_column_more(person: Person) -> None:
+    """Added columns are recorded, older rows have null there, and derivatives go on."""
+    write(person, "a.csv", "id,city\n1,Rome\n2,Oslo\n")
+    person.add(polled("towns", url("a.csv")))
+    person.pull("towns")
+    person.add(derivative("select event_time, id, city from towns", inputs="towns"))
+    assert dict(person.pull("derived").records) == {"+A": 2}
+    wider = {**CSV, "schema": ["id BIGINT", "city STRING", "people BIGINT"]}
+    person.update(polled("towns", url("a.csv"), read=wider))
+    write(person, "a.csv", "id,city,people\n1,Rome,9\n3,Lima,7\n")
+    result = person.pull("towns")
+    assert dict(result.records) == {"+A": 1}
+    assert not [text for text in result.warnings if "a ledger keeps" in text]
+    assert kinds(person, "towns")[-2:] == ["SetDataSchema", "AddData"]
+    assert rows_of(person, "towns")[-1]["people"] == 7
+    assert dict(person.pull("derived").records) == {"+A": 1}
+    assert [row["id"] for row in rows_of(person, "derived")] == [1, 2, 3]
+    report = person.verify("derived", recursive=True)
+    assert [dataset.valid for dataset in report.datasets] == [True, True]
+
+
+def test_a_snapshot_with_a_column_more_corrects_every_row(person: Person) -> None:
+    """A value where there was none is a change; rows that have none there stay as they are."""
+    snapshot = {"kind": "Snapshot", "primaryKey": ["id"]}
+    write(person, "a.csv", "id,city\n1,Rome\n2,Oslo\n")
+    person.add(polled("towns", url("a.csv"), merge=snapshot))
+    person.pull("towns")
+    wider = {**CSV, "schema": ["id BIGINT", "city STRING", "people BIGINT"]}
+    person.update(polled("towns", url("a.csv"), read=wider, merge=snapshot))
+    write(person, "a.csv", "id,city,people\n1,Rome,9\n2,Oslo,\n")
+    assert dict(person.pull("towns").records) == {"-C": 1, "+C": 1}
+    assert [row.get("people") for row in rows_of(person, "towns")] == [None, None, None, 9]
+
+
+def test_a_column_that_nobody_declared_before(person: Person) -> None:
+    """Without a declared schema the header decides, and a new column in it is an added one."""
+    undeclared = {"kind": "Csv", "header": True}
+    write(person, "a.csv", "id,city\n1,Rome\n")
+    person.add(polled("towns", url("a.csv"), read=undeclared))
+    person.pull("towns")
+    write(person, "a.csv", "id,city,people\n1,Rome,9\n3,Lima,7\n")
+    assert dict(person.pull("towns").records) == {"+A": 1}
+    schemas = [kind for kind in kinds(person, "towns") if kind == SetDataSchema.__name__]
+    assert len(schemas) == 2
+
+
+@pytest.mark.parametrize(
+    ("schema", "header", "said"),
+    [
+        (["id BIGINT"], "id", "city"),
+        (["id BIGINT", "town STRING"], "id,town", "city"),
+        (["id BIGINT", "city BIGINT"], "id,city", "city"),
+        (["id BIGINT", "city STRING", "people BIGINT NOT NULL"], "id,city,people", "people"),
+    ],
+    ids=["dropped", "renamed", "retyped", "added not null"],
+)
+def test_columns_that_go_or_change_are_refused_with_the_difference(
+    schema: list[str], header: str, said: str, person: Person
+) -> None:
+    write(person, "a.csv", "id,city\n1,Rome\n")
+    person.add(polled("towns", url("a.csv")))
+    person.pull("towns")
+    person.update(polled("towns", url("a.csv"), read={**CSV, "schema": schema}))
+    write(person, "a.csv", header + "\n" + ",".join("7" for _ in schema) + "\n")
+    with refused(person, BadInputError, said, 1) as caught:
+        person.pull("towns")
+    assert caught.value.reason == "schema"
+    assert caught.value.hint
+
+
+def test_dropped_columns_are_kept_by_a_preprocess_query(person: Person) -> None:
+    write(person, "a.csv", "id,city\n1,Rome\n")
+    person.add(polled("towns", url("a.csv")))
+    person.pull("towns")
+    person.update(
+        polled(
+            "towns",
+            url("a.csv"),
+            read={**CSV, "schema": ["id BIGINT", "town STRING"]},
+            preprocess="select id, town as city, upper(town) as shouted from input",
+        )
+    )
+    write(person, "a.csv", "id,town\n2,Oslo\n")
+    assert dict(person.pull("towns").records) == {"+A": 1}
+    assert rows_of(person, "towns", "id", "city")[-1] == {"id": 2, "city": "Oslo"}
+    assert person.verify("towns").datasets[0].valid
