@@ -2,6 +2,8 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 PYTHON ?= python3
+# Each starts a Spark of its own, of about 1 GB.
+TEST_PROCESSES ?= 2
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -21,14 +23,14 @@ $(STAMP): pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[spark,datafusion]' --group dev
 	@echo "Preparing Spark to start quickly (about a minute)"
-	@$(VENV)/bin/odf engine build --quiet || echo "Spark works, but starts slowly; try later: odf engine build" >&2
+	@$(VENV)/bin/odf engine build --only archive --quiet || echo "Spark works, but starts slowly; try later: odf engine build" >&2
 	@touch $(STAMP)
 
 demo: install ## Run the main job from nothing to a verified copy, and show every command
 	$(PY) examples/demo.py
 
 test: install ## Run the tests
-	$(PY) -m pytest -q
+	$(PY) -m pytest -q -n $(TEST_PROCESSES) --dist loadfile
 
 lint: install ## Check style, types and layers
 	$(PY) -m ruff check .

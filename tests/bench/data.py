@@ -27,10 +27,10 @@ _CITIES = 500
 _NULL_SHARE = 0.1
 
 
-def batches(rows: int, seed: int) -> Iterator[pa.Table]:
+def batches(rows: int, seed: int, first: int = 0) -> Iterator[pa.Table]:
     """Make typed rows, a part at a time: about 90 bytes each as CSV."""
-    for start in range(0, rows, _BATCH_ROWS):
-        count = min(_BATCH_ROWS, rows - start)
+    for start in range(first, first + rows, _BATCH_ROWS):
+        count = min(_BATCH_ROWS, first + rows - start)
         yield _batch(start, count, seed * 1_000_003 + start)
 
 
@@ -39,8 +39,24 @@ def table(rows: int, seed: int) -> pa.Table:
     return pa.concat_tables(batches(rows, seed))
 
 
-def write_csv(path: Path, *, seed: int, rows: int | None = None, size: int | None = None) -> int:
+def write_csv(
+    path: Path,
+    *,
+    seed: int,
+    rows: int | None = None,
+    size: int | None = None,
+    first: int = 0,
+    revision: int | None = None,
+) -> int:
     """Write a CSV of so many rows, or of at least so many bytes.
+
+    Args:
+        path: The file.
+        seed: Decides on the values.
+        rows: How many.
+        size: Or how many bytes.
+        first: The `id` of the first row.
+        revision: Change every hundredth row, others for each revision.
 
     Returns:
         The number of its rows.
@@ -51,8 +67,8 @@ def write_csv(path: Path, *, seed: int, rows: int | None = None, size: int | Non
     writer: pa_csv.CSVWriter | None = None
     try:
         with path.open("wb") as file:
-            for batch in batches(rows if rows is not None else 1 << 40, seed):
-                text = _as_text(batch)
+            for batch in batches(rows if rows is not None else 1 << 40, seed, first):
+                text = _as_text(batch if revision is None else _revised(batch, revision))
                 if writer is None:
                     file.write(",".join(text.column_names).encode() + b"\n")
                 writer = writer or pa_csv.CSVWriter(file, text.schema, write_options=options)
@@ -64,6 +80,14 @@ def write_csv(path: Path, *, seed: int, rows: int | None = None, size: int | Non
         if writer is not None:
             writer.close()
     return written
+
+
+def _revised(rows: pa.Table, revision: int) -> pa.Table:
+    ids = rows.column("id")
+    rest = pc.subtract(ids, pc.multiply(pc.divide(ids, 100), 100))
+    amount = rows.column("amount")
+    changed = pc.if_else(pc.equal(rest, revision % 100), pc.add(amount, float(revision)), amount)
+    return rows.set_column(rows.schema.get_field_index("amount"), "amount", changed)
 
 
 def _batch(start: int, count: int, seed: int) -> pa.Table:

@@ -63,10 +63,20 @@ content:
         header: true
         schema:
 {schema}
-      merge:
-        kind: Append
+{preprocess}      merge: {merge}
 """
-DERIVATIVE = """\
+_PREPROCESS = """\
+      preprocess:
+        kind: Sql
+        engine: spark
+        query: >
+          {query}
+"""
+_QUERY = (
+    "SELECT event_time, id, upper(city) AS city, amount * quantity AS total "
+    "FROM {source} WHERE quantity > 500"
+)
+_DERIVATIVE = """\
 kind: DatasetSnapshot
 version: 1
 content:
@@ -75,21 +85,34 @@ content:
   metadata:
     - kind: SetTransform
       inputs:
-        - datasetRef: {source}
+{inputs}
       transform:
         kind: Sql
-        engine: spark
+        engine: {engine}
         queries:
           - query: >
-              SELECT event_time, id, upper(city) AS city, amount * quantity AS total
-              FROM {source} WHERE quantity > 500
+              {query}
 """
 
 
-def root_manifest(name: str, path: str) -> str:
+def root_manifest(
+    name: str, path: str, *, merge: str = "{kind: Append}", preprocess: str | None = None
+) -> str:
     """Return the manifest of a dataset over generated CSV files."""
     schema = "\n".join(f"          - {column}" for column in data.DDL)
-    return _ROOT.format(name=name, path=path, schema=schema)
+    query = "" if preprocess is None else _PREPROCESS.format(query=preprocess)
+    return _ROOT.format(name=name, path=path, schema=schema, merge=merge, preprocess=query)
+
+
+def derivative_manifest(name: str, source: str, query: str | None = None) -> str:
+    """Return the manifest of a derivative; by default a filter and two computed columns."""
+    return derivative_of(name, [source], query or _QUERY.format(source=source))
+
+
+def derivative_of(name: str, sources: Sequence[str], query: str, engine: str = "spark") -> str:
+    """Return the manifest of a derivative of several datasets."""
+    inputs = "\n".join(f"        - datasetRef: {source}" for source in sources)
+    return _DERIVATIVE.format(name=name, inputs=inputs, query=query, engine=engine)
 
 
 def new_workspace(bench: Workbench, root: Path, *manifests: str) -> Path:
@@ -100,6 +123,12 @@ def new_workspace(bench: Workbench, root: Path, *manifests: str) -> Path:
         (root / "datasets.yaml").write_text("---\n".join(manifests))
         bench.odf(root, "add", "-q", "datasets.yaml")
     return root
+
+
+def add_datasets(bench: Workbench, root: Path, *manifests: str) -> None:
+    """Add datasets; an engine that checks their queries stays."""
+    (root / "more.yaml").write_text("---\n".join(manifests))
+    bench.odf(root, "add", "-q", "more.yaml", warm=True)
 
 
 def crowded_workspace(bench: Workbench) -> Path:
@@ -113,13 +142,13 @@ def crowded_workspace(bench: Workbench) -> Path:
         (root / "sources").mkdir()
         for number, name in enumerate(names):
             data.write_csv(root / "sources" / f"{name}.csv", rows=10, seed=number)
-        _pull_all_without_engine(bench, Workspace.find(root))
+        pull_all_without_engine(bench, Workspace.find(root))
         return root
 
     return bench.shared("crowded", make)
 
 
-def _pull_all_without_engine(bench: Workbench, workspace: Workspace) -> None:
+def pull_all_without_engine(bench: Workbench, workspace: Workspace) -> None:
     """Pull all datasets; the rows are read by Arrow, all else is what `odf pull` does."""
     home = bench.data_home
     settings = Settings(data_home=home, cache_home=home, config_home=home)

@@ -20,6 +20,10 @@ class BenchError(Exception):
     """A figure could not be taken; the message says why."""
 
 
+class LeftOut(Exception):  # noqa: N818  # nothing is wrong
+    """This machine lacks what a figure is about; the message says what."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One measurement.
@@ -67,11 +71,13 @@ class Setup:
         contestants: Ours first, then yardsticks.
         size: What was made for it, in words, for example `1,000 rows`.
         rate: How to show values as a rate, if that says more than seconds.
+        rounds: How many rounds it has, whatever the command line says.
     """
 
     contestants: Sequence[Contestant]
     size: str = ""
     rate: Rate | None = None
+    rounds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,9 @@ class Figure(abc.ABC):
 
     untimed: ClassVar[bool] = True
     """Every contestant runs once beforehand, so that files are in memory."""
+
+    slow: ClassVar[bool] = False
+    """Takes so long that a quick run leaves it out, unless it is asked for by name."""
 
     max_rounds: ClassVar[int | None] = None
     fixed_rounds: ClassVar[int | None] = None

@@ -1,5 +1,6 @@
 """The machine and the software that figures were taken on, and how busy others kept it."""
 
+import functools
 import os
 import platform
 import subprocess
@@ -38,12 +39,14 @@ def describe_versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    found["engine runtime"] = _engine_runtime()
+    found["engine runtime"] = engine_runtime()
     found["commit"] = _commit()
     return found
 
 
-def _engine_runtime() -> str:
+@functools.cache
+def engine_runtime() -> str:
+    """Return the name of what engines run in here, containers left aside."""
     from odf.runtimes.base import python_command
     from odf.runtimes.select import select_runtime
 

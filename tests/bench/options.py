@@ -18,9 +18,18 @@ class Sizes:
         chain: Blocks of the long chain.
         encoded: Blocks that are encoded in a round.
         datasets: Datasets of the crowded workspace.
+        derivatives: Small derivatives of one root.
+        pulls: Pulls in a row of the growth curves.
+        ledger: Rows of the ledger before them.
+        snapshot: Rows of the snapshot.
+        retained: Rows that a windowed query and an as-of join keep.
+        groups: Groups of an aggregate.
+        runs: Runs in a row before the checkpoint is looked at.
+        replayed: Runs that are verified.
+        mapped: Rows of a large map and filter.
     """
 
-    csv_mb: int = 200
+    csv_mb: int = 500
     table_mb: int = 256
     slices: int = 8
     slice_rows: int = 300_000
@@ -28,6 +37,15 @@ class Sizes:
     chain: int = 10_000
     encoded: int = 5_000
     datasets: int = 100
+    derivatives: int = 50
+    pulls: int = 20
+    ledger: int = 5_000_000
+    snapshot: int = 1_000_000
+    retained: int = 100_000
+    groups: int = 1_000_000
+    runs: int = 50
+    replayed: int = 10
+    mapped: int = 5_000_000
 
 
 QUICK = Sizes(
@@ -38,6 +56,15 @@ QUICK = Sizes(
     commits=200,
     chain=1_000,
     encoded=1_000,
+    derivatives=3,
+    pulls=4,
+    ledger=50_000,
+    snapshot=20_000,
+    retained=10_000,
+    groups=20_000,
+    runs=4,
+    replayed=3,
+    mapped=500_000,
 )
 
 
@@ -56,6 +83,7 @@ class Options:
         work: Where data is made; removed afterwards.
         page: The page to write, or None.
         lines: The file that gets a line of JSON for each figure, or None.
+        merge: Whether the page shows earlier figures, too, where this run takes none.
         seed: Decides on all data.
     """
 
@@ -69,4 +97,5 @@ class Options:
     work: Path | None
     page: Path | None
     lines: Path | None
+    merge: bool = False
     seed: int = 1

@@ -23,6 +23,9 @@ _MB = 1_000_000
 _KIB = 1024
 _SHOWN = 2_000
 
+PYTHON_ROLES = frozenset({"coordinator", "engine host", "Python workers", "other"})
+"""Roles of processes that are no JVM and no sandbox."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -77,7 +80,9 @@ def run(
             seconds = _wait(process, started)
         if process.returncode != 0:
             said = (_end_of(err) + "\n".join(text for _, text in lines)).splitlines()
-            errors = [line for line in said if line.startswith("error: ")] or said[-3:]
+            # The second is how an error is said in JSON.
+            marks = ("error: ", '"message": ')
+            errors = [line for line in said if line.strip().startswith(marks)] or said[-3:]
             raise BenchError(
                 f"{Path(argv[0]).name} {' '.join(map(str, argv[1:4]))} ended with "
                 f"{process.returncode}: {' / '.join(errors)}"
@@ -192,6 +197,26 @@ class Watch:
             now["total"] = sum(now.values())
             for role, size in now.items():
                 self._peaks[role] = max(self._peaks[role], size)
+
+
+def memory_now(root: int) -> dict[str, float]:
+    """Return the memory in MB that a process and all that it started hold, by role.
+
+    A page that several processes share is divided among them, which takes longer to find out than
+    their resident sizes.
+    """
+    now: dict[str, float] = defaultdict(float)
+    for pid in _descendants(root):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            now[_role(pid, root)] += _proportional_mb(pid)
+    return dict(now)
+
+
+def _proportional_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * _KIB / _MB
+    return 0.0
 
 
 def _resident_mb(pid: int) -> float:

@@ -14,8 +14,10 @@ from pathlib import Path
 from tests.bench.figure import Figure
 from tests.bench.figures import FIGURES
 from tests.bench.machine import describe_machine, describe_versions, load
+from tests.bench.merge import newest
 from tests.bench.options import QUICK, Options, Sizes
 from tests.bench.report import Run, lines, page, table
+from tests.bench.results import Result
 from tests.bench.runner import take_all
 from tests.bench.workbench import Workbench
 
@@ -37,14 +39,23 @@ def main(arguments: Sequence[str], figures: Sequence[type[Figure]] = FIGURES) ->
     options = _parse(arguments, figures)
     wanted = [one() for one in figures if not options.only or one.name in options.only]
     run = take(options, wanted)
+    failed = any(result.failure is not None for result in run.results)
     sys.stdout.write("\n" + table(run.results))
     if options.lines is not None:
         with options.lines.open("a", encoding="utf-8") as file:
             file.write(lines(run))
+    if options.merge and options.lines is not None:
+        run = replace(run, results=_merged(run.results, newest(options.lines, figures)))
     if options.page is not None:
         options.page.write_text(page(run), encoding="utf-8")
         sys.stdout.write(f"\nwrote {options.page}\n")
-    return int(any(result.failure is not None for result in run.results))
+    return int(failed)
+
+
+def _merged(taken: Sequence[Result], earlier: Sequence[Result]) -> list[Result]:
+    """Put what this run took into its place among the newest of every figure."""
+    mine = {result.figure.name: result for result in taken}
+    return [mine.get(result.figure.name, result) for result in earlier]
 
 
 def take(options: Options, figures: Sequence[Figure]) -> Run:
@@ -82,19 +93,24 @@ def _parse(arguments: Sequence[str], figures: Sequence[type[Figure]]) -> Options
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=[])
     parser.add_argument("--rounds", type=_positive, help="of every figure (5; 3 with Spark)")
-    parser.add_argument("--quick", action="store_true", help="a look, in under three minutes")
+    parser.add_argument("--quick", action="store_true", help="small data, under three minutes")
     parser.add_argument("--long", action="store_true", help="10,000 commits, 100,000 blocks")
-    parser.add_argument("--csv-mb", type=_positive, help="size of the ingested CSV (200)")
+    parser.add_argument("--csv-mb", type=_positive, help="size of the ingested CSV (500)")
     parser.add_argument("--table-mb", type=_positive, help="size of the hashed table (256)")
     parser.add_argument("--wait", type=float, help="seconds to wait for a quiet machine (300)")
     parser.add_argument("--test-seconds", type=float, help="how long `make test` took")
     parser.add_argument("--work", type=Path, help="where to make data (a temporary folder)")
     parser.add_argument("--page", type=Path, help="page to write; docs/perf.md by a full run")
+    parser.add_argument(
+        "--merge", action="store_true", help="page of the newest of every figure in the lines"
+    )
     parser.add_argument("--lines", type=Path, default=_PROJECT / "perf.jsonl")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     # Half a page must not replace the whole one, nor rough numbers the good ones.
-    full = not given.quick and not given.only
+    full = not given.quick and (given.merge or not given.only)
+    if given.quick and given.merge:
+        parser.error("--merge is for the page, and quick figures do not go there")
     return Options(
         sizes=_sizes(given),
         only=given.only,
@@ -106,6 +122,7 @@ def _parse(arguments: Sequence[str], figures: Sequence[type[Figure]]) -> Options
         work=given.work,
         page=given.page or (_PROJECT / "docs" / "perf.md" if full else None),
         lines=given.lines,
+        merge=given.merge,
         seed=given.seed,
     )
 

@@ -22,6 +22,13 @@ is looked at between the rounds.
   share of the median.
 * **ratio** is our time (or memory) through that of the yardstick, round by round, and the median
   of that: below 1 we are quicker.
+* **goal** is what was promised, whether it was met, and in brackets what was reached. It is a
+  ratio where no unit is given. *left out* is what this machine cannot show.
+* **cold** is a command that starts its own engine, **warm** one that finds the engine of an earlier
+  command (`engine.idleTimeout`). Engines run in bubblewrap, or as plain processes where that does
+  not work: containers do not stay, so no figure but the one of their start uses them.
+* Where a figure runs commands, its section has the peak of their memory, all processes added up,
+  seen in a further run that is not timed. An engine that stayed is not in it.
 """
 
 
@@ -71,9 +78,9 @@ def table(results: Sequence[Result]) -> str:
         "|---|---|---|---|---|",
     ]
     for result in results:
-        if result.failure is not None:
-            said = result.failure.splitlines()[0].replace("|", "\\|")[:200]
-            lines.append(f"| {result.figure.title} | **failed**: {said} | | | |")
+        if (missing := _missing(result)) is not None:
+            said = missing.replace("|", "\\|")[:200]
+            lines.append(f"| {result.figure.title} | {said} | | | |")
             continue
         mark = "" if is_quiet(result.others) else " †"
         title = f"{result.figure.title}: {result.size}" if result.size else result.figure.title
@@ -87,6 +94,13 @@ def table(results: Sequence[Result]) -> str:
                 f"| {result.ratio(yardstick):.2f} | {goals if first else ''} |"
             )
     return "\n".join(lines) + "\n"
+
+
+def _missing(result: Result) -> str | None:
+    """Say why there is no figure, if there is none."""
+    if result.left_out is not None:
+        return f"left out: {result.left_out.splitlines()[0]}"
+    return None if result.failure is None else f"**failed**: {result.failure.splitlines()[0]}"
 
 
 def lines(run: Run) -> str:
@@ -103,8 +117,9 @@ def lines(run: Run) -> str:
 def _plain(result: Result) -> dict[str, object]:
     return {
         "figure": result.figure.name,
-        "status": "failed" if result.failure is not None else "ok",
+        "status": _status(result),
         "failure": result.failure,
+        "left_out": result.left_out,
         "size": result.size,
         "unit": result.figure.unit,
         "rate": {"unit": result.rate.unit, "amount": result.rate.amount} if result.rate else None,
@@ -132,19 +147,28 @@ def _plain(result: Result) -> dict[str, object]:
     }
 
 
+def _status(result: Result) -> str:
+    if result.left_out is not None:
+        return "left out"
+    return "ok" if result.failure is None else "failed"
+
+
 def goal_text(goal: Goal) -> str:
     """Say what was promised."""
     if goal.of == "rate":
-        return f"≥ {goal.limit:,g} {goal.unit}"
+        return f"≥ {goal.limit:,.0f} {goal.unit}"
     if goal.of == "ratio":
         return f"≤ {goal.limit:g} of {goal.yardstick}" if goal.yardstick else f"≤ {goal.limit:g}"
-    return f"≤ {goal.limit:g} {goal.unit}"
+    named = f" ({goal.of})" if goal.of not in {"value", "ratio"} else ""
+    return f"≤ {goal.limit:g} {goal.unit}".rstrip() + named
 
 
 def _goal(result: Result, goal: Goal) -> str:
     kept = result.keeps(goal)
     verdict = {True: "yes", False: "**no**", None: "not known"}[kept]
-    return f"{goal_text(goal)}: {verdict}"
+    reached = result.reached(goal)
+    got = "" if reached is None else f" ({_plain_number(reached)})"
+    return f"{goal_text(goal)}: {verdict}{got}"
 
 
 def _surroundings(run: Run) -> str:
@@ -164,8 +188,8 @@ def _surroundings(run: Run) -> str:
 def _section(result: Result) -> str:
     figure = result.figure
     parts = [f"### {figure.title} (`{figure.name}`)\n", figure.compares + "\n"]
-    if result.failure is not None:
-        parts.append(f"It failed in this run: {result.failure.splitlines()[0]}\n")
+    if (missing := _missing(result)) is not None:
+        parts.append(f"In this run: {missing}\n")
         return "\n".join(parts)
     more = [
         *(
@@ -179,7 +203,8 @@ def _section(result: Result) -> str:
         f"* load average {result.load_before:.2f} before, {result.load_after:.2f} after; others "
         f"kept {result.others:.2f} cores busy between the rounds"
     )
-    return "\n".join([*parts, *more, load]) + "\n"
+    taken = [f"* taken {result.taken}"] if result.taken else []
+    return "\n".join([*parts, *more, load, *taken]) + "\n"
 
 
 def _numbers(result: Result, series: Series) -> str:
@@ -192,7 +217,7 @@ def _shown(result: Result, value: float) -> str:
         rate = result.rate.amount / value
         return f"{rate:,.0f} {result.rate.unit}" if rate >= 10 else f"{rate:.1f} {result.rate.unit}"
     if result.figure.unit == "MB":
-        return f"{value:,.0f} MB"
+        return f"{value:,.0f} MB" if value >= 10 else f"{value:.3f} MB"
     if value < 0.1:
         return f"{value * 1000:.2f} ms" if value < 0.01 else f"{value * 1000:.0f} ms"
     return f"{value:.2f} s"

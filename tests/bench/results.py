@@ -64,6 +64,8 @@ class Result:
         load_after: The same at its end.
         seconds: What it took, with preparation.
         failure: Why there is no figure.
+        left_out: Why none was tried: what this machine lacks.
+        taken: When, and at which commit, if that was in an earlier run.
     """
 
     figure: Figure
@@ -76,6 +78,8 @@ class Result:
     load_after: float = 0.0
     seconds: float = 0.0
     failure: str | None = None
+    left_out: str | None = None
+    taken: str = ""
 
     def ratio(self, yardstick: Series) -> float:
         """Return our value through the yardstick's: the median over the rounds."""

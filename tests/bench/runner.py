@@ -5,7 +5,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
-from tests.bench.figure import Contestant, Figure, Sample, Setup
+from tests.bench.figure import Contestant, Figure, LeftOut, Sample, Setup
 from tests.bench.machine import load, others_now, wait_until_quiet
 from tests.bench.options import Options
 from tests.bench.results import Result, Series
@@ -24,6 +24,10 @@ def take_all(
     """
     budget = bench.options.wait
     for figure in figures:
+        if figure.slow and bench.options.quick and figure.name not in bench.options.only:
+            reason = f"too long for a quick run; --only {figure.name} takes it"
+            yield Result(figure, left_out=reason)
+            continue
         budget -= wait_until_quiet(budget)
         tell(f"{figure.name} …")
         result = _take(figure, bench)
@@ -37,7 +41,9 @@ def _take(figure: Figure, bench: Workbench) -> Result:
         with bench.scope():
             setup = figure.prepare(bench)
             series, others = _rounds(figure, setup, bench.options)
-            extras = figure.conclude()
+            extras = {**figure.conclude(), **_memory(setup, bench)}
+    except LeftOut as error:
+        return Result(figure, left_out=str(error), seconds=time.monotonic() - started)
     except Exception as error:  # noqa: BLE001  # whatever it is, the other figures are still wanted
         traceback.print_exc()
         return Result(
@@ -71,13 +77,22 @@ def _rounds(figure: Figure, setup: Setup, options: Options) -> tuple[list[Series
         for contestant in setup.contestants:
             contestant.run()
     others = []
-    for number in range(_count(figure, options)):
+    for number in range(setup.rounds or _count(figure, options)):
         others.append(others_now())
         order: Sequence[Contestant] = setup.contestants
         for contestant in order if number % 2 == 0 else order[::-1]:
             samples[contestant.name].append(contestant.run())
     others.append(others_now())
     return [Series(name, found) for name, found in samples.items()], statistics.fmean(others)
+
+
+def _memory(setup: Setup, bench: Workbench) -> dict[str, float]:
+    """Run ours once more, untimed, and see what its processes take: looking costs time."""
+    if bench.options.quick:
+        return {}
+    with bench.watching() as peaks:
+        setup.contestants[0].run()
+    return {"peak memory of its commands MB": max(peaks)} if peaks else {}
 
 
 def _count(figure: Figure, options: Options) -> int:

@@ -1,6 +1,7 @@
 """Where figures are taken: a folder of its own, an environment that knows nothing, and `odf`."""
 
 import contextlib
+import json
 import os
 import shutil
 import sys
@@ -8,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from tests.bench.figure import BenchError
+from tests.bench.figure import BenchError, Sample
+from tests.bench.machine import engine_runtime
 from tests.bench.options import Options, Sizes
 from tests.bench.processes import Ran, run
 
@@ -40,7 +42,11 @@ class Workbench:
             "HOME": str(home),
             "XDG_CACHE_HOME": cache,
             "TERM": "dumb",
+            # Containers do not stay for the next command, so all figures do without.
+            "ODF_ENGINE__RUNTIME": engine_runtime(),
         }
+        self._warm = {**self.environment, "ODF_ENGINE__IDLE_TIMEOUT": "5m"}
+        self._peaks: list[float] | None = None
         self.data_home = home / ".local" / "share"
         self._shared: dict[str, Any] = {}
         self._stack = contextlib.ExitStack()
@@ -91,17 +97,84 @@ class Workbench:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def odf(self, workspace: Path, *words: str, stages: bool = False, watched: bool = False) -> Ran:
-        """Run the command line in a workspace, in a process of its own, and time it."""
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[list[float]]:
+        """Give the list of the peaks of memory in MB of each `odf` that is run meanwhile."""
+        self._peaks = []
+        try:
+            yield self._peaks
+        finally:
+            self._peaks = None
+
+    def odf(
+        self,
+        workspace: Path,
+        *words: str,
+        stages: bool = False,
+        watched: bool = False,
+        warm: bool = False,
+    ) -> Ran:
+        """Run the command line in a workspace, in a process of its own, and time it.
+
+        Args:
+            workspace: Where.
+            words: What.
+            stages: Note when it says what; it says more with `-v`.
+            watched: Watch its memory and processor time.
+            warm: Use an engine that stays, or leave one.
+        """
         if not self.odf_program.is_file():
             raise BenchError(f"no odf beside {self.python}: run `make install`")
-        return run(
-            [self.odf_program, *words],
+        ran = run(
+            [self.odf_program, *words, *(["-v"] if stages else [])],
             cwd=workspace,
-            env=self.environment,
+            env=self._warm if warm else self.environment,
             stages=stages,
-            watched=watched,
+            watched=watched or self._peaks is not None,
         )
+        if self._peaks is not None and "total" in ran.memory:
+            self._peaks.append(ran.memory["total"])
+        return ran
+
+    def odf_json(self, workspace: Path, *words: str, warm: bool = False) -> Mapping[str, Any]:
+        """Run the command line and return the document that it prints."""
+        found: Mapping[str, Any] = json.loads(
+            self.odf(workspace, *words, "-q", "-o", "json", warm=warm).out
+        )
+        return found
+
+    @contextlib.contextmanager
+    def kept_warm(self, workspace: Path) -> Iterator[None]:
+        """End the engine that stays in a workspace in the end."""
+        try:
+            yield
+        finally:
+            self.odf(workspace, "engine", "stop", "-q")
+
+    def warm_pull(self, workspace: Path, *what: str) -> tuple[Ran, list[Mapping[str, Any]]]:
+        """Pull with the engine that stays there.
+
+        Returns:
+            How it ran, and what it says of each dataset.
+
+        Raises:
+            BenchError: If there was no engine, or it was not used.
+        """
+        before = warm_hosts(workspace)
+        ran = self.odf(workspace, "pull", "-q", "-o", "json", *what, warm=True)
+        if not before or warm_hosts(workspace) != before:
+            raise BenchError("the engine did not stay: were files of the package changed?")
+        pulled: list[Mapping[str, Any]] = json.loads(ran.out)["datasets"]
+        if any(one["status"] != "updated" for one in pulled):
+            raise BenchError(f"wanted datasets that were updated, got: {pulled}")
+        return ran, pulled
+
+    def duckdb(self, query: str, **sources: Path | str) -> Sample:
+        """Run a query over Parquet or CSV files in DuckDB, in a process of its own."""
+        target = self.fresh("result.parquet")
+        views = [f"{name}={pattern}" for name, pattern in sources.items()]
+        ran = self.run_python(self.script("duckdb_query.py"), target, query, *views)
+        return Sample(ran.seconds)
 
     def run_python(self, *words: str | Path, cwd: Path | None = None, watched: bool = False) -> Ran:
         """Run the same interpreter with something else, and time it."""
@@ -112,3 +185,9 @@ class Workbench:
     def script(self, name: str) -> Path:
         """Return the path of one of the yardsticks' scripts."""
         return Path(__file__).parent / "scripts" / name
+
+
+def warm_hosts(workspace: Path) -> dict[str, int]:
+    """Return the process ids of the engines that stay in a workspace, by name."""
+    found = (workspace / ".odf" / "run" / "hosts").glob("*/host.json")
+    return {path.parent.name: int(json.loads(path.read_text())["pid"]) for path in found}

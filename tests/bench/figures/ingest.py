@@ -1,21 +1,29 @@
 """A large file, from CSV to a committed slice, beside those who only convert it."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from tests.bench import data
 from tests.bench.datasets import new_workspace, root_manifest
 from tests.bench.figure import BenchError, Contestant, Figure, Goal, Rate, Sample, Setup
 from tests.bench.figures.cold_pull import stage_seconds
-from tests.bench.processes import Ran
+from tests.bench.processes import PYTHON_ROLES, Ran
 from tests.bench.spark import java, spark_ddl
 from tests.bench.workbench import Workbench
 
 _MB = 1_000_000
+_LEAST = 100
+_QUERY = (
+    "SELECT id, at, upper(city) AS city, amount * quantity AS total, returned, code, note "
+    f"FROM input WHERE quantity > {_LEAST}"
+)
 _DUCKDB_TYPES = {"STRING": "VARCHAR", "INT": "INTEGER", "TIMESTAMP": "TIMESTAMPTZ"}
 
 
@@ -42,21 +50,46 @@ def _csv(bench: Workbench) -> _Csv:
     return bench.shared("csv", lambda: _Csv(bench))
 
 
-def _pull(bench: Workbench, *, watched: bool = False) -> Ran:
-    csv = _csv(bench)
-    root = new_workspace(bench, bench.fresh("workspace"), root_manifest("orders", str(csv.path)))
+def _pull(bench: Workbench, *, watched: bool = False, query: str | None = None) -> Ran:
+    csv, rows = _csv(bench), _rows(bench, query)
+    manifest = root_manifest("orders", str(csv.path), preprocess=query)
+    root = new_workspace(bench, bench.fresh("workspace"), manifest)
     ran = bench.odf(root, "pull", "orders", stages=True, watched=watched)
-    if f" {csv.rows:,} +A" not in ran.out:
-        raise BenchError(f"wanted {csv.rows:,} rows, got: {ran.out}")
+    if f" {rows:,} +A" not in ran.out:
+        raise BenchError(f"wanted {rows:,} rows, got: {ran.out}")
+    shutil.rmtree(root)
     return ran
 
 
-def _spark(bench: Workbench, *, watched: bool = False) -> Ran:
+def _spark(bench: Workbench, *, watched: bool = False, query: str | None = None) -> Ran:
     csv, target = _csv(bench), bench.fresh("parts")
-    script = bench.script("spark_convert.py")
-    ran = bench.run_python(script, java(), csv.path, spark_ddl(), target, watched=watched)
-    _check_rows(list(target.glob("*.parquet")), csv.rows)
+    words: list[str | Path] = [
+        bench.script("spark_convert.py"),
+        java(),
+        csv.path,
+        spark_ddl(),
+        target,
+    ]
+    ran = bench.run_python(*words, *([] if query is None else [query]), watched=watched)
+    _check_rows(list(target.glob("*.parquet")), _rows(bench, query))
+    shutil.rmtree(target)
     return ran
+
+
+def _rows(bench: Workbench, query: str | None) -> int:
+    """Return how many rows come out, by Arrow's count."""
+    csv = _csv(bench)
+    if query is None:
+        return csv.rows
+    return bench.shared("passing", lambda: _passing(csv))
+
+
+def _passing(csv: _Csv) -> int:
+    found = 0
+    with pa_csv.open_csv(csv.path) as batches:
+        for batch in batches:
+            found += pc.sum(pc.greater(batch.column("quantity"), _LEAST)).as_py()
+    return found
 
 
 def _duckdb(bench: Workbench) -> Ran:
@@ -86,7 +119,11 @@ class Ingest(Figure):
         "options, which writes parts, no hashes and no offsets; DuckDB on two threads writing one "
         "Snappy file without hashes. Beside them the yardsticks' time without their start."
     )
-    goals: ClassVar = (Goal(1.0, "ratio", yardstick="Spark"),)
+    # 1.4 times the speed of Spark, and 0.7 times that of DuckDB.
+    goals: ClassVar = (
+        Goal(round(1 / 1.4, 3), "ratio", yardstick="Spark"),
+        Goal(round(1 / 0.7, 3), "ratio", yardstick="DuckDB"),
+    )
     heavy: ClassVar = True
     untimed: ClassVar = False
 
@@ -111,6 +148,40 @@ class Ingest(Figure):
         return Setup(contestants, csv.words, Rate("MB/s", csv.mb))
 
 
+class IngestPreprocessed(Figure):
+    """Throughput of an append whose rows go through a query."""
+
+    name: ClassVar = "ingest-preprocess"
+    title: ClassVar = "Ingest of that CSV through a preprocess query"
+    compares: ClassVar = (
+        "Whole processes, from start to exit: `odf pull` of a new dataset whose source has a "
+        "preprocess query (a filter that nine rows of ten pass, two computed columns); Spark's own "
+        "reader, the same SQL, and `write.parquet`, on the same Java with stock options, which "
+        "writes parts, no hashes and no offsets. Megabytes are those of the CSV."
+    )
+    # 0.6 times the speed of Spark.
+    goals: ClassVar = (Goal(round(1 / 0.6, 3), "ratio", yardstick="Spark"),)
+    heavy: ClassVar = True
+    untimed: ClassVar = False
+
+    def prepare(self, bench: Workbench) -> Setup:
+        """Write the file."""
+        csv = _csv(bench)
+        _rows(bench, _QUERY)
+
+        def ours() -> Sample:
+            ran = _pull(bench, query=_QUERY)
+            return Sample(ran.seconds, stage_seconds(ran))
+
+        def yardstick() -> Sample:
+            ran = _spark(bench, query=_QUERY)
+            seconds = json.loads(ran.out.splitlines()[-1])["seconds"]
+            return Sample(ran.seconds, {"conversion alone s": seconds})
+
+        contestants = [Contestant("odf", ours), Contestant("Spark, the same SQL", yardstick)]
+        return Setup(contestants, csv.words, Rate("MB/s", csv.mb))
+
+
 class IngestMemory(Figure):
     """Peak of memory of an append."""
 
@@ -120,10 +191,13 @@ class IngestMemory(Figure):
         "Peak of the resident memory of all processes of the same pull at one moment, sampled ten "
         "times a second and added up (pages that processes share, and mapped files, count for each "
         "of them, so the sum is too high rather than too low), with the peak of each kind of "
-        "process beside it; the yardstick is Spark's own conversion, its Python and its JVM."
+        "process beside it, and the sum of those of all Python processes (*Python*, which did not "
+        "have them at one moment); the yardstick is Spark's own conversion, its Python and its JVM."
     )
     unit: ClassVar = "MB"
+    goals: ClassVar = (Goal(400, "Python MB", "MB"),)
     heavy: ClassVar = True
+    slow: ClassVar = True
     untimed: ClassVar = False
     max_rounds: ClassVar = 2
 
@@ -134,7 +208,9 @@ class IngestMemory(Figure):
         def sample(work: Callable[..., Ran]) -> Sample:
             peaks = dict(work(bench, watched=True).memory)
             total = peaks.pop("total", 0.0)
-            return Sample(total, {f"{role} MB": size for role, size in sorted(peaks.items())})
+            python = sum(size for role, size in peaks.items() if role in PYTHON_ROLES)
+            extras = {f"{role} MB": size for role, size in sorted(peaks.items())}
+            return Sample(total, {**extras, "Python MB": python})
 
         contestants = [
             Contestant("odf", lambda: sample(_pull)),

@@ -1,11 +1,12 @@
 """The logical hash of a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 
 from odf.data.digest import logical_hash
+from odf.data.row_bytes import pieces, raw_values, row_bytes
 from tests.bench import data
 from tests.bench.figure import Contestant, Figure, Goal, Rate, Sample, Setup
 from tests.bench.hashing import hash_halves
@@ -23,10 +24,11 @@ class LogicalHash(Figure):
     title: ClassVar = "Logical hash of a table"
     compares: ClassVar = (
         "`logical_hash` over a table in memory (numbers, times, booleans, short and long texts, "
-        "nulls), in this process; the yardstick hashes the buffers of the same table, end to end "
-        "in memory, as two halves with `hashlib.sha3_256` on two threads. The rule of the logical "
-        "hash adds eight bytes to every text, where a buffer has four for its offset, so ours "
-        "hashes somewhat more than the megabytes that are counted."
+        "nulls), in this process; the yardstick hashes the same bytes, which the rule of the "
+        "logical hash makes of the table, laid end to end beforehand, as two halves with "
+        "`hashlib.sha3_256` on two threads. The megabytes are these bytes: about an eighth more "
+        "than Arrow's buffers have, because the rule puts eight bytes before every text where a "
+        "buffer has four for its offset."
     )
     goals: ClassVar = (Goal(1.25, "ratio"),)
 
@@ -36,7 +38,7 @@ class LogicalHash(Figure):
         row = data.table(_PROBE_ROWS, 1).nbytes / _PROBE_ROWS
         table = data.table(int(wanted / row), bench.options.seed)
         batches = table.combine_chunks().to_batches(max_chunksize=65_536)
-        raw = _buffers(table.combine_chunks())
+        raw = _hashed_bytes(batches)
         self._first = logical_hash(table.schema, batches)
 
         def ours() -> Sample:
@@ -54,6 +56,12 @@ class LogicalHash(Figure):
         return {}
 
 
-def _buffers(table: pa.Table) -> bytes:
-    chunks = [chunk for column in table.columns for chunk in column.chunks]
-    return b"".join(b for chunk in chunks for b in chunk.buffers() if b is not None)
+def _hashed_bytes(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Return what is hashed, column by column; this table has plain columns only."""
+    parts: list[memoryview] = []
+    for column in range(batches[0].num_columns):
+        for batch in batches:
+            array = batch.column(column)
+            raw = raw_values(array)
+            parts += [raw] if raw is not None else map(row_bytes, pieces(array))
+    return b"".join(parts)
