@@ -23,6 +23,7 @@ from odf.coordinator.replace import set_aside
 from odf.coordinator.results import AddAction, AddedDataset, AddReport
 from odf.coordinator.update import draft_update
 from odf.errors import ConflictError, ManifestError, NotFoundError, OdfError
+from odf.metadata.chain import ChainState
 from odf.metadata.identity import DatasetAlias, DatasetID, parse_dataset_ref
 from odf.metadata.model import DatasetSnapshot, SetPollingSource, SetTransform, Timestamp
 from odf.metadata.multiformats import Multihash
@@ -262,7 +263,8 @@ def _draft_all(ctx: Context, job: _Job) -> list[Draft]:
 def _draft(job: _Job, source: str, snapshot: DatasetSnapshot, find: FindInput) -> Draft:
     handle = job.met(snapshot.name)
     if handle is not None:
-        return draft_update(source, snapshot, handle, find, job.system_time)
+        now = _not_before(job.system_time, handle.dataset.state())
+        return draft_update(source, snapshot, handle, find, now)
     draft = draft_new(source, snapshot, job.keys[snapshot.name].id, find, job.system_time)
     if snapshot.name in job.handles:
         return replace(draft, action=AddAction.REPLACED, handle=job.handles[snapshot.name])
@@ -377,7 +379,8 @@ def _extend(ctx: Context, draft: Draft, system_time: Timestamp) -> AddedDataset:
     if draft.handle is None:
         raise OdfError(f"dataset {draft.alias} is to be extended and is not here")
     dataset = draft.handle.dataset
-    dataset.commit(draft.events, expected_head=draft.before.head, system_time=system_time)
+    now = _not_before(system_time, draft.before)
+    dataset.commit(draft.events, expected_head=draft.before.head, system_time=now)
     _keep_query(draft.handle, draft)
     return replace(_described(ctx, draft), head=_head(draft.handle))
 
@@ -387,6 +390,11 @@ def _keep_consent(ctx: Context, draft: Draft) -> None:
     source = draft.state.polling_source
     if source is not None:
         keep(ctx.workspace.resolve(draft.id), source)
+
+
+def _not_before(time: Timestamp, state: ChainState) -> Timestamp:
+    """Return a time at which a chain can go on, should the clock have stepped back."""
+    return time if state.system_time is None else max(time, state.system_time)
 
 
 def _keep_query(handle: DatasetHandle, draft: Draft) -> None:

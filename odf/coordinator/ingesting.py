@@ -1,7 +1,6 @@
 """What every ingest is given, be its data fetched or pushed."""
 
 from functools import partial
-from pathlib import Path
 
 from odf.coordinator.consent import permitted
 from odf.coordinator.context import Context
@@ -31,14 +30,9 @@ def ingest_options(
         if settings.max_retract is None
         else settings.max_retract,
         take_late=take_late,
-        quarantine_dir=_quarantine_dir(ctx, handle) if quarantine else None,
+        quarantine_dir=ctx.workspace.quarantine_of(handle.alias) if quarantine else None,
         watermark_lag_ms=0 if lag is None else int(lag.total_seconds() * 1000),
     )
-
-
-def _quarantine_dir(ctx: Context, handle: DatasetHandle) -> Path:
-    """Return where rows that cannot be read are kept: not with the runs, which are cleared away."""
-    return ctx.workspace.cache_dir.parent / "quarantine" / str(handle.alias.name)
 
 
 def ingest_surroundings(ctx: Context, handle: DatasetHandle) -> IngestSurroundings:

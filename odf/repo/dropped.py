@@ -21,6 +21,7 @@ from odf.repo.dataset import Dataset
 from odf.repo.layout import DatasetStores
 from odf.repo.objects import StagedObject, place
 from odf.store.base import ObjectStore
+from odf.store.files import write_file
 
 _RECORD: Final = "dropped-data"
 _REBUILT: Final = "rebuilt-"
@@ -83,7 +84,13 @@ def drop_slices(dataset: Dataset) -> DroppedData:
     known = dropped_slices(stores) | {data.physical_hash for data in slices}
     record = {"slices": sorted(str(one) for one in known)}
     # Before anything goes: a crash in between leaves slices that are both listed and there.
-    cache.put(_RECORD, json.dumps(record).encode())
+    text = json.dumps(record).encode()
+    path = cache.local_path(_RECORD)
+    if path is None:
+        cache.put(_RECORD, text)
+    else:
+        # A cache is not made to survive a power cut; without the list what is gone was lost.
+        write_file(path, text)
     gone = size = 0
     for data in slices:
         for store, key in (

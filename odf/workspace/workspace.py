@@ -188,6 +188,10 @@ class Workspace:
         """Where what can be made again is kept."""
         return self._folder / "cache"
 
+    def quarantine_of(self, alias: DatasetAlias) -> Path:
+        """Where a dataset's rows that could not be read are: not with the runs, which go."""
+        return self._folder / "quarantine" / str(alias.name)
+
     @property
     def hosts_dir(self) -> Path:
         """Where engines that stay for the next command have their folders."""
@@ -335,6 +339,7 @@ class Workspace:
             # Downloads and folded history have its rows, too.
             for cached in self.cache_dir.glob(f"*/{identity.multibase}"):
                 shutil.rmtree(cached, ignore_errors=True)
+            shutil.rmtree(self.quarantine_of(handle.alias), ignore_errors=True)
 
     @contextlib.contextmanager
     def _structure(self) -> Iterator[None]:

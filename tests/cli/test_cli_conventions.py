@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import click
 import pytest
@@ -185,7 +186,12 @@ def test_signals_end_the_run_with_their_code(environment, tmp_path, number, code
     fifo = tmp_path / "manifest"
     os.mkfifo(fifo)
     process = subprocess.Popen(
-        [*program, "add", str(fifo)], env=env, stderr=subprocess.PIPE, text=True
+        [*program, "add", str(fifo)],
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+        # What starts the tests in the background has them, and all they start, ignore interrupts.
+        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),  # noqa: PLW1509  # no threads
     )
     with fifo.open("w"):  # returns when the other side has opened it too: it now reads
         process.send_signal(number)

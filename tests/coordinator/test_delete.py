@@ -47,9 +47,14 @@ def test_what_is_cached_of_a_dataset_goes_with_it(family: Maker) -> None:
             folder = family.workspace.cache_dir / kind / handle.id.multibase
             folder.mkdir(parents=True)
             (folder / "rows").write_text("1,2,3")
+    aside = [family.workspace.quarantine_of(handle.alias) for handle in (kept, doomed)]
+    for folder in aside:
+        folder.mkdir(parents=True)
+        (folder / "bad.ndjson").write_text("{}")
     gone(family, "d")
     left = [path.parent.name for path in family.workspace.cache_dir.rglob("rows")]
     assert left == [kept.id.multibase] * 2
+    assert [folder.exists() for folder in aside] == [True, False]
 
 
 def test_an_input_stays_while_others_are_derived_from_it(family: Maker) -> None:

@@ -192,17 +192,16 @@ class TestQueries:
             ("SELEC 1", "Syntax error at or near 'SELEC'"),
             ("SELECT op, event_time, nosuch FROM registry", "`nosuch` cannot be resolved"),
             (
-                "SELECT event_time, count(*) AS n FROM registry GROUP BY event_time",
-                "aggregate function needs state",
+                "SELECT event_time, name FROM registry ORDER BY id LIMIT 3",
+                "has to be computed over the whole history in every run.* LIMIT",
             ),
-            ("SELECT DISTINCT event_time, name FROM registry", "DISTINCT.* needs state"),
             (
                 "SELECT a.event_time FROM registry a JOIN registry b ON a.id = b.id",
-                "a join needs state",
+                "whole history in every run.* the join has no range of event times",
             ),
             (
                 "SELECT event_time, row_number() OVER (ORDER BY id) AS n FROM registry",
-                "a window function needs state",
+                "has to be computed over the whole history in every run",
             ),
             ("SELECT event_time, rand() AS r FROM registry", "function rand is not allowed"),
             (
@@ -219,10 +218,14 @@ class TestQueries:
         with refused(person, InvalidQueryError, f"(?i){match}", 1):
             person.add(derivative(query))
 
-    def test_query_that_needs_state_over_an_input_without_schema(self, person: Person) -> None:
-        person.add(root_manifest("registry", merge=SNAPSHOT))
-        with refused(person, InvalidQueryError, "state", 1):
-            person.add(derivative("SELECT event_time, sum(size) FROM registry GROUP BY event_time"))
+    def test_query_over_the_whole_history_of_an_input_without_schema(self, person: Person) -> None:
+        person.add(root_manifest("registry", merge=SNAPSHOT, schema=TYPED))
+        report = person.add(derivative("SELECT event_time, name FROM registry ORDER BY id LIMIT 3"))
+        assert any("checked in full when it is first pulled" in w for w in report.added[0].warnings)
+        write(person, "id,name,size\n1,one,1\n")
+        person.pull("registry")
+        with refused(person, InvalidQueryError, "whole history in every run", 1):
+            person.pull("derived")
 
     def test_full_analysis_comes_with_the_first_pull(self, person: Person) -> None:
         person.add(root_manifest("registry", merge=SNAPSHOT, schema=TYPED))

@@ -113,14 +113,14 @@ def test_with_a_preprocess_query_of_another_engine(person: Person) -> None:
 
 
 def test_what_the_command_line_says(person: Person) -> None:
-    from odf.cli.commands.pull import _details
     from odf.cli.plain import to_plain
+    from odf.cli.updates import details
 
     person.add(root_manifest("towns", merge="{kind: Append}", schema=TYPED))
     write(person, "source.csv", "id,city,size\n1,Rome,1\nx,Oslo,2\n")
     with person.context("pull") as ctx:
         report = pull(ctx, PullRequest(refs=("towns",), quarantine=True))
-    assert "1 row set aside" in _details(report.datasets[0])
+    assert "1 row set aside" in details(report.datasets[0])
     document: Any = to_plain(report.datasets[0])
     [aside] = document["set_aside"]
     assert aside["rows"] == 1

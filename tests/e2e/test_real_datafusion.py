@@ -159,7 +159,7 @@ def test_a_union_and_a_map_over_it_are_the_same_rows_with_either_engine(
         )
         doubled = (
             f"SELECT event_time, upper(grade) AS {quote}Grade{quote}, price * 2 AS twice "
-            f"FROM oil_{engine} WHERE price > 50"
+            f"FROM {quote}oil.{engine}{quote} WHERE price > 50"
         )
         person.add(derivative(f"oil.{engine}", union, ["wti", "brent"], engine))
         person.add(derivative(f"high.{engine}", doubled, [f"oil.{engine}"], engine))
