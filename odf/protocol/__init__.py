@@ -11,5 +11,8 @@ RETRACTIONS_HEADER: Final = "odf-retractions"
 Engines of others ignore it; ours keep the rows that a retraction may call for from the start.
 """
 
+LEASE_SOCKET: Final = "lease.sock"
+"""Name of the socket on which a host that stays gives leases, beside the engine's own."""
+
 ODF_PORT: Final = 5544
 """The TCP port on which the specification places engines."""

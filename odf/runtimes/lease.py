@@ -5,13 +5,10 @@ import json
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from odf.errors import EngineUnavailableError
 from odf.limits import LEASE_ANSWER_SECONDS, MAX_WARM_RECORD
-
-LEASE_SOCKET: Final = "lease.sock"
-"""Name of the socket, beside the engine's own."""
+from odf.protocol import LEASE_SOCKET
 
 
 class LeaseEndedError(EngineUnavailableError):

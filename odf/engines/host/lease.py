@@ -21,9 +21,6 @@ from io import BufferedRWPair
 from pathlib import Path
 from typing import Final
 
-LEASE_SOCKET: Final = "lease.sock"
-"""Name of the socket, in the folder of the engine's own."""
-
 REST_SECONDS: Final = 10.0
 """Idle time after which memory is given back: longer than between two commands of one script."""
 

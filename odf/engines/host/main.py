@@ -27,10 +27,10 @@ from pathlib import Path
 import grpc
 
 from odf.engines.host.engine import Engine
-from odf.engines.host.lease import LEASE_SOCKET, Leases
+from odf.engines.host.lease import Leases
 from odf.engines.host.servicer import EngineHost
 from odf.limits import ENGINE_STOP_SECONDS, MAX_ENGINE_MESSAGE
-from odf.protocol import PROTOCOL_VERSION
+from odf.protocol import LEASE_SOCKET, PROTOCOL_VERSION
 
 SERVER_THREADS = 8
 """One operation runs at a time; the others answer `Describe` and wait for their turn."""

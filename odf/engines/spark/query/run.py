@@ -42,7 +42,7 @@ from odf.engines.spark.query.results import (
     stored_schema,
     stored_type,
 )
-from odf.engines.spark.query.rewrite import Rewriter
+from odf.engines.spark.query.rewrite import with_origins
 from odf.engines.spark.query.validate import Analysed, analyse_steps, check_steps
 from odf.engines.spark.stateful.base import StatefulRun, state_key
 from odf.engines.spark.stateful.checkpoint import read_state
@@ -240,7 +240,7 @@ def _with_origins(
 ) -> "DataFrame":
     catalyst = Catalyst(spark)
     offsets = {view.alias.casefold(): view.vocab.offset_column for view in inputs}
-    return catalyst.frame(Rewriter(catalyst, offsets).rewrite(analysed.plan))
+    return catalyst.frame(with_origins(catalyst, analysed.plan, offsets))
 
 
 def _count(paths: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from odf.engines.host.engine import HIDDEN_OFFSET
 from odf.engines.spark.catalyst import Catalyst, Plan
-from odf.engines.spark.query.rewrite import Rewriter
+from odf.engines.spark.query.rewrite import with_origins
 from odf.engines.spark.stateful.asof_plan import AsOfNode, has_as_of_join, take_apart
 from odf.engines.spark.stateful.lineage import views_below
 
@@ -159,7 +159,7 @@ class LinearForm:
         from pyspark.sql import functions as f  # noqa: PLC0415
 
         catalyst = self._catalyst
-        tracked = Rewriter(catalyst, self._positions).rewrite(join.left)
+        tracked = with_origins(catalyst, join.left, self._positions)
         attributes = [attribute for _, attribute in tracked.output]
         timed = catalyst.project([*attributes, catalyst.named(join.left_time.java, _TIME)], tracked)
         due = catalyst.frame(timed).where(f.col(HIDDEN_OFFSET) % 2 == 0)
@@ -174,7 +174,7 @@ class LinearForm:
         from pyspark.sql import functions as f  # noqa: PLC0415
 
         catalyst = self._catalyst
-        tracked = Rewriter(catalyst, self._positions).rewrite(join.right)
+        tracked = with_origins(catalyst, join.right, self._positions)
         branch, position = (tracked.output[-2][1], tracked.output[-1][1])
         columns = [
             *_renamed(catalyst, [attribute for _, attribute in join.right.output], "r"),
