@@ -2,16 +2,14 @@
 
 An engine hands over a slice file and says what is in it. Nothing of what it says is believed: the
 file is read, hashed and compared with the chain, and only then described as a `DataSlice`.
+
+Arrow is loaded when there is something to look at: most pulls find that nothing changed.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from odf.data.arrow_fields import arrow_schema_to_fields, fields_to_arrow_schema
-from odf.data.slices import SliceInfo, compare_schemas, inspect_slice, schema_problems
 from odf.errors import BadInputError, EngineError, OdfError
 from odf.metadata.arrow_schema import decode_schema, encode_schema
 from odf.metadata.chain import ChainState
@@ -21,7 +19,15 @@ from odf.metadata.model import (
     SetDataSchema,
     Timestamp,
 )
-from odf.repo.objects import StagedObject
+from odf.repo.objects import FileStamp, StagedObject
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odf.data.slices import SliceInfo
+
+_WORTH_A_STAMP: Final = 8 << 20
+"""Bytes of a file from which on hashing it again takes longer than a stamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class AcceptedSlice:
 
     data: DataSlice
     staged: StagedObject
-    info: SliceInfo
+    info: "SliceInfo"
     schema_event: SetDataSchema | None
 
 
@@ -65,7 +71,11 @@ def accept_slice(path: Path, state: ChainState, system_time: Timestamp) -> Accep
 
 
 def _accepted(path: Path, state: ChainState, system_time: Timestamp) -> AcceptedSlice:
+    from odf.data.slices import inspect_slice  # noqa: PLC0415
+
     try:
+        is_large = path.is_file() and path.stat().st_size >= _WORTH_A_STAMP
+        stamp = FileStamp.settled(path) if is_large else None
         info = inspect_slice(path, state.vocab)
     except OdfError as error:
         raise EngineError(
@@ -88,13 +98,13 @@ def _accepted(path: Path, state: ChainState, system_time: Timestamp) -> Accepted
             offset_interval=OffsetInterval(start=start, end=end),
             size=info.size,
         ),
-        staged=StagedObject(kind="data", path=path, hash=info.physical_hash),
+        staged=StagedObject("data", path, info.physical_hash, stamp),
         info=info,
         schema_event=schema_event(info.schema, state),
     )
 
 
-def _out_of_time(info: SliceInfo, system_time: Timestamp) -> tuple[str, ...]:
+def _out_of_time(info: "SliceInfo", system_time: Timestamp) -> tuple[str, ...]:
     wanted = Timestamp.from_epoch_ms(system_time.epoch_ms)
     return tuple(
         f"rows have the system time {got}, wanted {wanted}"
@@ -103,7 +113,7 @@ def _out_of_time(info: SliceInfo, system_time: Timestamp) -> tuple[str, ...]:
     )
 
 
-def schema_event(schema: pa.Schema, state: ChainState) -> SetDataSchema | None:
+def schema_event(schema: "pa.Schema", state: ChainState) -> SetDataSchema | None:
     """Return the `SetDataSchema` that has to precede data of this schema, if one has to.
 
     A column that is recorded as NOT NULL has to stay so. One that may be null is free to have no
@@ -113,6 +123,12 @@ def schema_event(schema: pa.Schema, state: ChainState) -> SetDataSchema | None:
         BadInputError: If the schema takes columns away, renames or retypes them, or lets a column
             be null that was not.
     """
+    from odf.data.arrow_fields import (  # noqa: PLC0415
+        arrow_schema_to_fields,
+        fields_to_arrow_schema,
+    )
+    from odf.data.slices import compare_schemas  # noqa: PLC0415
+
     known = schema_bytes(state.schema)
     fields = arrow_schema_to_fields(schema)
     if known is None:
@@ -148,6 +164,12 @@ def unseen_schema(encoded: bytes, state: ChainState) -> SetDataSchema:
     Raises:
         EngineError: If it cannot be read, or is not that of a slice.
     """
+    from odf.data.arrow_fields import (  # noqa: PLC0415
+        arrow_schema_to_fields,
+        fields_to_arrow_schema,
+    )
+    from odf.data.slices import schema_problems  # noqa: PLC0415
+
     try:
         schema = fields_to_arrow_schema(decode_schema(encoded))
     except OdfError as error:
@@ -185,6 +207,10 @@ def write_schema_file(path: Path, schema: bytes) -> None:
         path: Where to.
         schema: Content of the `SetDataSchema` in force.
     """
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    from odf.data.arrow_fields import fields_to_arrow_schema  # noqa: PLC0415
+
     columns = fields_to_arrow_schema(decode_schema(schema))
     pq.write_table(columns.empty_table(), path)
 

@@ -190,6 +190,24 @@ def test_the_quick_way_is_the_slow_way(ddl: str, values: list[str]) -> None:
     assert convert(ddl, values) == plain(slow)
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    st.from_regex(r"\A2024-0[12]-(0|3)[019][ T][012][0459]:[05]0:(00|59|60)(\.\d{1,7})?Z\Z"),
+    st.data(),
+)
+@example("2024-01-02T03:04:05.123456Z", None)
+@example("2024-01-02T03:04-05:00Z", None)
+@example("2024-01-02T03:04:05-1Z", None)
+@example("2024-01-02T03:04:5ZZ", None)
+def test_times_that_end_with_z(text: str, draw: st.DataObject | None) -> None:
+    if draw is not None and draw.draw(st.booleans()):
+        place = draw.draw(st.integers(0, len(text) - 1))
+        text = text[:place] + draw.draw(st.sampled_from("0123456789-: T.Z")) + text[place + 1 :]
+    values = [text, "2024-01-02T03:04:05Z"]
+    slow = convert_slowly(arrow_type("TIMESTAMP"), pa.array(values), PARSERS["TIMESTAMP"])
+    assert convert("TIMESTAMP", values) == plain(slow)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(numbers, mess), min_size=1, max_size=5))
 @example(["12345678901234567890123456789012345678901"])

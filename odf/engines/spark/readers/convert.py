@@ -26,6 +26,7 @@ _ZONED_BYTES: Final = b"0123456789-: T.Z+"
 _ZONED_PATTERN: Final = (
     r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-](0\d|1[0-7]):[0-5]\d)$"
 )
+_UTC_BYTES: Final = b"0123456789-: T.Z"
 _DATE_LENGTH: Final = len("2024-01-02")
 _SECONDS_LENGTH: Final = len("2024-01-02T03:04:05")
 _MICROS_LENGTH: Final = len("2024-01-02T03:04:05.123456")
@@ -166,9 +167,23 @@ def _cast_timestamps(column: pa.Array) -> pa.Array | None:
         return None if naive is None else naive.cast(utc)
     if not only_bytes(column, _ZONED_BYTES):
         return None
+    if _is_utc(column):
+        return _cast(utc, _UTC_BYTES, column)
     if pc.all(pc.match_substring_regex(column, _ZONED_PATTERN)).as_py() is False:
         return None
     return _cast(utc, _ZONED_BYTES, column)
+
+
+def _is_utc(column: pa.Array) -> bool:
+    """Tell whether all end with `Z` and are as long as with seconds and up to six more digits.
+
+    Arrow then takes just what the pattern matches, in a third of the time of matching it.
+    """
+    with_fraction = range(_SECONDS_LENGTH + len(".1Z"), _MICROS_LENGTH + len("Z") + 1)
+    allowed = {_SECONDS_LENGTH + len("Z"), *with_fraction}
+    if not _lengths_within(column, allowed):
+        return False
+    return pc.all(pc.ends_with(column, "Z")).as_py() is not False
 
 
 def _lengths_within(column: pa.Array, allowed: set[int]) -> bool:
