@@ -65,6 +65,7 @@ _SPEED_SETTINGS: Final = {
     # Parts are read back within seconds by this engine: their statistics are of no use.
     "spark.sql.parquet.compression.codec": "lz4_raw",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "odf.engines.spark.daemon",
     "spark.shuffle.compress": "true",
     "spark.cleaner.periodicGC.interval": "10min",
 }
