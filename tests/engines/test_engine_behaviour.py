@@ -54,7 +54,7 @@ STATEFUL = {
     "join": "SELECT x.event_time FROM a AS x JOIN b AS y ON x.n = y.n",
     "window": "SELECT event_time, row_number() OVER (ORDER BY n) AS r FROM a",
     "limit": "SELECT event_time FROM a LIMIT 1",
-    "order": "SELECT event_time FROM a ORDER BY n",
+    "order": "SELECT event_time FROM a ORDER BY n LIMIT 1",
     "subquery": "SELECT event_time FROM a WHERE n IN (SELECT n FROM b)",
     "exists": "SELECT event_time FROM a WHERE EXISTS (SELECT n FROM b)",
 }

@@ -108,6 +108,29 @@ def state_construct(plan: "LogicalPlan") -> str | None:
     return _STATEFUL["Subquery"] if _SUBQUERY.search(plan.display_indent()) else None
 
 
+def without_final_order(context: "SessionContext", plan: "LogicalPlan") -> "DataFrame | None":
+    """Return a query without the ORDER BY that it ends with; None if it has none.
+
+    Rows of a slice are in an order that does not depend on the query (design §7), so it changes
+    nothing. Under a LIMIT it decides on rows and stays.
+
+    Args:
+        context: The session.
+        plan: The plan, not optimised.
+    """
+    from datafusion import Expr  # noqa: PLC0415
+
+    node = plan.to_variant()
+    match type(node).__name__:
+        case "Sort":
+            return context.create_dataframe_from_logical_plan(plan.inputs()[0])
+        case "Projection":
+            below = without_final_order(context, plan.inputs()[0])
+            columns = [Expr(column) for column in node.projections()]
+            return None if below is None else below.select(*columns)
+    return None
+
+
 def is_trackable(plan: "LogicalPlan") -> bool:
     """Tell whether `track` can follow rows through a stateless plan."""
     return all(kind in _TRACKED for kind, _ in _walk(plan))

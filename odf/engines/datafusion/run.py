@@ -21,6 +21,7 @@ from odf.engines.datafusion.plans import (
     is_trackable,
     state_construct,
     track,
+    without_final_order,
 )
 from odf.engines.datafusion.session import DataFusionSettings, make_session, query, quoted
 from odf.engines.host.engine import (
@@ -32,6 +33,7 @@ from odf.engines.host.engine import (
     ValidatedInput,
 )
 from odf.engines.host.queries import (
+    ORDER_WARNING,
     PREPROCESS,
     RAW_INPUT,
     STATELESS,
@@ -55,10 +57,17 @@ _ENGINE: Final = "DataFusion"
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A query whose every part is known and allowed; `construct` is what of it needs state."""
+    """A query whose every part is known and allowed.
+
+    Attributes:
+        frame: Its result, not computed yet.
+        construct: What of it needs state, if anything does.
+        drops_order: Whether it ended with an ORDER BY, which has no effect.
+    """
 
     frame: "DataFrame"
     construct: str | None
+    drops_order: bool = False
 
 
 def transform(settings: DataFusionSettings, job: TransformJob) -> Rows:
@@ -68,7 +77,7 @@ def transform(settings: DataFusionSettings, job: TransformJob) -> Rows:
     for number, view in enumerate(inputs):
         register_view(context, number, view, job.scratch / f"input-{number}")
     names = [view.alias for view in inputs]
-    planned = _plan(context, job.transform, names, stateless_only=not settings.slice_by_slice)
+    planned = _plan(context, job.transform, names, not_stateful=not settings.slice_by_slice)
     schema = _result_schema(planned.frame)
     check_result(schema, vocab)
     if planned.construct is not None:
@@ -97,7 +106,7 @@ def raw_query(
     """
     context = make_session(settings, scratch)
     register_raw(context, paths, scratch / "input")
-    planned = _plan(context, transform_sql, [RAW_INPUT], stateless_only=False)
+    planned = _plan(context, transform_sql, [RAW_INPUT], is_transform=False)
     schema = _result_schema(planned.frame)
     if planned.construct is not None:
         return _sorted(planned.frame, schema.names, schema)
@@ -121,7 +130,13 @@ def validate(
     names = [given.alias for given in inputs]
     is_known = all(given.schema is not None for given in inputs)
     try:
-        planned = _plan(context, transform_sql, names, stateless_only=not preprocess)
+        planned = _plan(
+            context,
+            transform_sql,
+            names,
+            is_transform=not preprocess,
+            not_stateful=not preprocess,
+        )
     except InvalidQueryError as error:
         if is_known or not is_unknown_column(error):
             raise
@@ -135,7 +150,10 @@ def validate(
     check_result(schema, vocab)
     if not is_trackable(planned.frame.logical_plan()):
         _refuse_untracked_operations(schema, vocab)
-    return QueryValidation(STATELESS, schema, retraction_warnings(schema, inputs, vocab))
+    warnings = retraction_warnings(schema, inputs, vocab)
+    if planned.drops_order:
+        warnings = (*warnings, ORDER_WARNING)
+    return QueryValidation(STATELESS, schema, warnings)
 
 
 def _plan(
@@ -143,11 +161,12 @@ def _plan(
     transform_sql: TransformSql,
     inputs: Collection[str],
     *,
-    stateless_only: bool,
+    is_transform: bool = True,
+    not_stateful: bool = False,
 ) -> _Planned:
     known = list(inputs)
     steps = query_steps(transform_sql, inputs, _ENGINE, fold=str)
-    construct = None
+    construct, ordered = None, None
     for number, step in enumerate(steps, 1):
         where = step_name(number, steps)
         check_text(step.query, where)
@@ -155,7 +174,11 @@ def _plan(
             frame = query(context, step.query)
         plan = frame.logical_plan()
         check_plan(plan, where)
-        if stateless_only:
+        if is_transform and number == len(steps):
+            ordered = without_final_order(context, plan)
+            frame = frame if ordered is None else ordered
+            plan = frame.logical_plan()
+        if not_stateful:
             check_stateless(plan, where)
         construct = state_construct(plan)
         if step.alias:
@@ -165,7 +188,7 @@ def _plan(
     with planning_errors("query", known):
         # Types are found to fit or not only here.
         frame.execution_plan()
-    return _Planned(frame, construct)
+    return _Planned(frame, construct, drops_order=ordered is not None)
 
 
 def _result_schema(frame: "DataFrame") -> pa.Schema:

@@ -160,6 +160,12 @@ def check_result(schema: pa.Schema, vocab: DatasetVocabulary) -> None:
         )
 
 
+ORDER_WARNING: Final = (
+    "ORDER BY has no effect: rows of a slice have an order of their own, the same for everyone"
+)
+"""Told of a query whose last clause is ORDER BY, without LIMIT (design §7, "Order")."""
+
+
 def retraction_warnings(
     schema: pa.Schema, inputs: Sequence[ValidatedInput], vocab: DatasetVocabulary
 ) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from odf.engines.host.engine import (
     TransformJob,
     ValidatedInput,
 )
-from odf.engines.host.queries import checked_order
+from odf.engines.host.queries import ORDER_WARNING, checked_order
 from odf.errors import InvalidQueryError
 from odf.metadata.model import DEFAULT_VOCAB, SqlQueryStep, TransformSql
 from tests.conftest import PROJECT
@@ -381,12 +381,31 @@ def test_replays_of_others_run_stateful_queries_slice_by_slice(replaying: Tables
 def test_their_order_is_event_time_then_values_then_operation(replaying: Tables) -> None:
     replaying.give(n=pa.array([3, 1, 2, 1]))
     result = replaying.run(
-        "SELECT CAST(3 AS INT) AS op, TIMESTAMP '2020-01-01 00:00:00' AS event_time, n FROM a "
-        "UNION ALL SELECT CAST(1 AS INT) AS op, TIMESTAMP '2020-01-01 00:00:00' AS event_time, n "
-        "FROM a ORDER BY n DESC"
+        "SELECT CAST(o AS INT) AS op, TIMESTAMP '2020-01-01 00:00:00' AS event_time, n FROM "
+        "(SELECT n, unnest([3, 1]) AS o FROM a) GROUP BY n, o ORDER BY n DESC"
     )
     pairs = list(zip(result.column("n").to_pylist(), result.column("op").to_pylist(), strict=True))
     assert pairs == sorted(pairs)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT event_time, n + 1 AS m FROM a UNION ALL SELECT event_time, n FROM a ORDER BY m",
+        (
+            "SELECT event_time, m FROM (SELECT event_time, n AS k, n + 1 AS m FROM a UNION ALL "
+            "SELECT event_time, n AS k, n AS m FROM a) ORDER BY k DESC NULLS LAST, m"
+        ),
+    ],
+)
+@pytest.mark.parametrize("replays", [False, True])
+def test_an_order_at_the_end_changes_nothing(query: str, replays: bool, tmp_path: Path) -> None:
+    given = Tables(tmp_path, slice_by_slice=replays).give(n=pa.array([3, 1, 2]))
+    result = given.run(query)
+    assert result.column_names[:2] == ["event_time", "m"]
+    assert result.column("m").to_pylist() == [4, 2, 3, 3, 1, 2]
+    found = given.check(query)
+    assert (found.query_class, found.warnings) == ("stateless", (ORDER_WARNING,))
 
 
 def test_what_would_depend_on_timing_is_refused(replaying: Tables) -> None:

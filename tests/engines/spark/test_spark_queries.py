@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odf.engines.host.engine import InputView, TransformJob, ValidatedInput
+from odf.engines.host.queries import ORDER_WARNING
 from odf.engines.spark.catalyst import Catalyst, plain_message
 from odf.engines.spark.engine import RELEASE, SparkEngine
 from odf.engines.spark.query.functions import ALLOWED, REFUSED
@@ -79,12 +80,35 @@ def test_accepted(query: str, columns: list[str], engine: SparkEngine) -> None:
 @pytest.mark.parametrize(
     ("query", "kind"),
     [
+        ("SELECT event_time, k FROM t ORDER BY k", "stateless"),
+        ("SELECT event_time FROM t ORDER BY k DESC, v SORT BY v", None),
+        ("SELECT event_time AS event_time FROM (SELECT * FROM t) ORDER BY k", "stateless"),
+        ("SELECT event_time FROM t SORT BY k", "stateless"),
+        ("SELECT max(event_time) AS event_time, k FROM t GROUP BY k ORDER BY k", "changing"),
+        ("SELECT event_time, k FROM t ORDER BY k LIMIT 1", "whole history"),
+        ("SELECT event_time, k FROM (SELECT * FROM t ORDER BY k) LIMIT 1", "whole history"),
+    ],
+)
+def test_an_order_at_the_end_changes_nothing(
+    query: str, kind: str | None, engine: SparkEngine
+) -> None:
+    if kind is None:
+        with pytest.raises(InvalidQueryError):
+            check(engine, sql(query))
+        return
+    found = check(engine, sql(query))
+    assert found.query_class == kind
+    assert found.warnings == (() if "LIMIT" in query else (ORDER_WARNING,))
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
         ("SELECT event_time, count(*) AS n FROM t GROUP BY event_time", "bounded"),
         ("SELECT DISTINCT event_time FROM t", "bounded"),
         ("SELECT event_time FROM t UNION SELECT event_time FROM t", "bounded"),
         ("SELECT max(event_time) AS event_time FROM t", "changing"),
         ("SELECT event_time, sum(v) OVER (PARTITION BY k) AS s FROM t", "whole history"),
-        ("SELECT event_time FROM t ORDER BY 1", "whole history"),
         ("SELECT event_time FROM t ORDER BY 1 LIMIT 1", "whole history"),
         ("SELECT a.event_time FROM t a JOIN t b ON a.k = b.k", "whole history"),
         ("SELECT a.event_time FROM t a, t b", "whole history"),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from odf.engines.host.queries import refuse_geometry
-from odf.engines.spark.catalyst import AS_OF_HINT, Expression, Plan
+from odf.engines.spark.catalyst import AS_OF_HINT, Catalyst, Expression, Plan
 from odf.engines.spark.query.functions import (
     AGGREGATES,
     ALLOWED,
@@ -188,6 +188,24 @@ def is_stateless(plan: Plan, inputs: Collection[str]) -> bool:
         return False
     parts = (part for node in nodes for found in node.expressions for part in found.walk())
     return not any(part.kind in _STATEFUL_EXPRESSIONS for part in parts)
+
+
+def without_final_order(catalyst: Catalyst, plan: Plan) -> Plan | None:
+    """Return an analysed query without the ORDER BY that it ends with; None if it has none.
+
+    Rows of a slice are in an order that does not depend on the query (design §7), so it changes
+    nothing. Under a LIMIT it decides on rows and stays.
+
+    Args:
+        catalyst: Spark's analyser.
+        plan: The analysed query.
+    """
+    if plan.kind == "Sort":
+        return plan.children[0]
+    if plan.kind not in {"Project", "SubqueryAlias"}:
+        return None
+    below = without_final_order(catalyst, plan.children[0])
+    return None if below is None else catalyst.with_child(plan, below)
 
 
 def stateful_construct(node: Plan) -> str | None:

@@ -17,6 +17,7 @@ from odf.engines.host.engine import (
     ValidatedInput,
 )
 from odf.engines.host.queries import (
+    ORDER_WARNING,
     PREPROCESS,
     RAW_INPUT,
     STATELESS,
@@ -156,6 +157,8 @@ def validate(
         warnings = retraction_warnings(schema, inputs, vocab)
     else:
         warnings = classified.warnings
+    if analysed.drops_order:
+        warnings = (*warnings, ORDER_WARNING)
     return QueryValidation(str(classified.kind), schema, warnings, classified.words)
 
 

@@ -17,6 +17,7 @@ from odf.engines.spark.query.plans import (
     is_stateless,
     is_stateless_text,
     refuse_constant_rows,
+    without_final_order,
 )
 from odf.engines.spark.stateful.temporal import check_tables
 from odf.metadata.model import TransformSql
@@ -35,11 +36,13 @@ class Analysed:
         frame: Its result, not computed yet.
         plan: The analysed plan of that.
         stateless: Whether each row of the inputs is mapped by itself.
+        drops_order: Whether it ended with an ORDER BY, which has no effect.
     """
 
     frame: "DataFrame"
     plan: Plan
     stateless: bool
+    drops_order: bool = False
 
 
 def check_steps(
@@ -110,7 +113,8 @@ def analyse_steps(
                 catalyst.frame(plan).createOrReplaceTempView(quoted(step.alias))
             known.append(step.alias)
     check_column_names(frame.columns)
-    return Analysed(frame, plan, is_stateless(plan, views))
+    found = Analysed(frame, plan, is_stateless(plan, views))
+    return _without_order(catalyst, found, views) if incremental else found
 
 
 def analyse_again(
@@ -129,4 +133,12 @@ def analyse_again(
         plan = catalyst.analysed(frame)
         if step.alias:
             catalyst.frame(plan).createOrReplaceTempView(quoted(step.alias))
-    return Analysed(frame, plan, stateless=False)
+    return _without_order(catalyst, Analysed(frame, plan, stateless=False), ())
+
+
+def _without_order(catalyst: Catalyst, found: Analysed, inputs: Collection[str]) -> Analysed:
+    plan = without_final_order(catalyst, found.plan)
+    if plan is None:
+        return found
+    stateless = bool(inputs) and is_stateless(plan, inputs)
+    return Analysed(catalyst.frame(plan), plan, stateless, drops_order=True)
