@@ -6,6 +6,7 @@ Everything else asks `Plan` and `Expression` objects. Names of classes are Catal
 # ruff: noqa: SLF001  # what PySpark keeps private is where the Scala objects are
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from odf.errors import InvalidQueryError
@@ -36,7 +37,7 @@ _HINTS: Final = {"_LEGACY_ERROR_TEMP_0056": AS_OF_HINT}
 
 
 class Expression:
-    """An expression of a plan.
+    """An expression of a plan. What was asked once is kept: each question to Java takes its time.
 
     Args:
         java: The Scala object.
@@ -47,7 +48,7 @@ class Expression:
         self.kind: str = _class_name(java)
         """Name of its class, without the package."""
 
-    @property
+    @cached_property
     def children(self) -> list["Expression"]:
         """The expressions that it is made of."""
         if self.kind in _LEAVES:
@@ -79,17 +80,17 @@ class Expression:
         """Number of arguments of an `UnresolvedFunction`."""
         return int(self.java.arguments().size())
 
-    @property
+    @cached_property
     def attribute_id(self) -> int | None:
         """What tells a column from all others of the plan, if this is the mention of one."""
         return int(self.java.exprId().id()) if self.kind == "AttributeReference" else None
 
-    @property
+    @cached_property
     def output_id(self) -> int:
         """The id that a named expression has above its node."""
         return int(self.java.exprId().id())
 
-    @property
+    @cached_property
     def type_name(self) -> str:
         """Name of the type of a resolved expression, as SQL writes it in small letters."""
         return str(self.java.dataType().simpleString())
@@ -99,12 +100,12 @@ class Expression:
         """The ids of all columns that it is made of."""
         return {part.attribute_id for part in self.walk() if part.attribute_id is not None}
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of a named expression."""
         return str(self.java.name())
 
-    @property
+    @cached_property
     def is_constant(self) -> bool:
         """Whether its value depends on no row."""
         return bool(self.java.foldable())
@@ -113,6 +114,11 @@ class Expression:
     def value(self) -> Any:
         """The value of a constant expression, in Catalyst's own representation."""
         return self.java.eval(None)
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the query, as Spark's own messages say it."""
+        return _place(self.java)
 
     def walk(self) -> Iterator["Expression"]:
         """Yield this expression and all that it is made of, subqueries not entered."""
@@ -125,7 +131,7 @@ class Expression:
 
 
 class Plan:
-    """A node of a logical plan, with everything below it.
+    """A node of a logical plan, with everything below it. What was asked once is kept.
 
     Args:
         java: The Scala object.
@@ -136,7 +142,7 @@ class Plan:
         self.kind: str = _class_name(java)
         """Name of its class, without the package."""
 
-    @property
+    @cached_property
     def children(self) -> list["Plan"]:
         """The nodes that feed it; those of `WITH` are among them."""
         found = [Plan(child) for child in _items(self.java.children())]
@@ -154,23 +160,28 @@ class Plan:
         """Whether an `UnresolvedWith` says RECURSIVE."""
         return bool(self.java.allowRecursion())
 
-    @property
+    @cached_property
     def expressions(self) -> list[Expression]:
         """The expressions of this node."""
         return [Expression(item) for item in _items(self.java.expressions())]
 
-    @property
+    @cached_property
     def relation_name(self) -> list[str]:
         """Parts of the name of an `UnresolvedRelation` or of a table-valued function."""
         names = "name" if self.kind == "UnresolvedTableValuedFunction" else "multipartIdentifier"
         return [str(part) for part in _items(getattr(self.java, names)())]
 
     @property
+    def place(self) -> str:
+        """Where it stands in the query, as Spark's own messages say it."""
+        return _place(self.java)
+
+    @property
     def has_options(self) -> bool:
         """Whether an `UnresolvedRelation` has options or is read as a stream."""
         return bool(self.java.isStreaming()) or not self.java.options().isEmpty()
 
-    @property
+    @cached_property
     def view_name(self) -> str:
         """Name of a `View`."""
         return str(self.java.desc().identifier().table())
@@ -193,17 +204,17 @@ class Plan:
             return Expression(found)
         return None if found.isEmpty() else Expression(found.get())
 
-    @property
+    @cached_property
     def grouping(self) -> list[Expression]:
         """The keys of an `Aggregate`."""
         return [Expression(item) for item in _items(self.java.groupingExpressions())]
 
-    @property
+    @cached_property
     def aggregates(self) -> list[Expression]:
         """The columns of an `Aggregate`, each an attribute or an alias."""
         return [Expression(item) for item in _items(self.java.aggregateExpressions())]
 
-    @property
+    @cached_property
     def expand_lists(self) -> list[list[Expression]]:
         """The lists of values of an `Expand`: each row of its input becomes one row of each."""
         return [
@@ -216,22 +227,22 @@ class Plan:
         """What `MATCH_CONDITION` says in an `AsOfJoin`; the left side's operand comes first."""
         return Expression(self.java.asOfCondition())
 
-    @property
+    @cached_property
     def output_ids(self) -> list[int]:
         """Ids of the columns of a resolved node, in their order."""
         return [int(item.exprId().id()) for item in _items(self.java.output())]
 
-    @property
+    @cached_property
     def projected(self) -> list[Any]:
         """The columns of a `Project`, each an attribute or an alias."""
         return _items(self.java.projectList())
 
-    @property
+    @cached_property
     def attributes(self) -> list[Expression]:
         """The columns of a resolved node, as mentions of them."""
         return [Expression(item) for item in _items(self.java.output())]
 
-    @property
+    @cached_property
     def output(self) -> list[tuple[str, Any]]:
         """Names and attributes of the columns of a resolved node."""
         return [(str(item.name()), item) for item in _items(self.java.output())]
@@ -281,7 +292,7 @@ class Catalyst:
     def analysed(self, frame: "DataFrame") -> Plan:
         """Return the analysed plan of a frame, with its `WITH` queries written in place."""
         plan = Plan(frame._jdf.queryExecution().analyzed())
-        if any(node.kind == "WithCTE" for node in plan.walk()):
+        if plan.java.containsPattern(self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CTE()):
             inline = self._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE
             return Plan(inline(True, False, False).apply(plan.java))
         return plan
@@ -451,6 +462,13 @@ def plain_message(text: str) -> str:
 
 def _class_name(java: Any) -> str:
     return str(java.getClass().getSimpleName()).rstrip("$")
+
+
+def _place(java: Any) -> str:
+    origin = java.origin()
+    if origin.line().isEmpty() or origin.startPosition().isEmpty():
+        return ""
+    return f" (line {origin.line().get()}, pos {origin.startPosition().get()})"
 
 
 def _items(sequence: Any) -> list[Any]:

@@ -176,6 +176,26 @@ def test_refused_without_looking_at_columns(query: str, message: str, engine: Sp
 
 
 @pytest.mark.parametrize(
+    ("query", "place", "hint"),
+    [
+        ("SELECT event_time, uper(k) AS u FROM t", "line 1, pos 19", "did you mean upper?"),
+        ("SELECT event_time,\n  UPER(k) AS u FROM t", "line 2, pos 2", "did you mean upper?"),
+        ("SELECT event_time FROM tt", "line 1, pos 23", "did you mean t?"),
+        ("SELECT event_time, now() AS n FROM t", "line 1, pos 19", "results have to be"),
+        ("SELECT event_time FROM explod(array(1))", "line 1, pos 23", "did you mean explode?"),
+        ("SELECT event_time FROM t TABLESAMPLE (10 PERCENT)", "line 1, pos 25", "one query"),
+    ],
+)
+def test_refusals_say_where_and_what_instead(
+    query: str, place: str, hint: str, engine: SparkEngine
+) -> None:
+    with pytest.raises(InvalidQueryError) as caught:
+        check(engine, sql(query))
+    assert f"({place})" in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
     ("query", "message"),
     [
         ("SELECT event_time, nope FROM t", "`nope` cannot be resolved"),

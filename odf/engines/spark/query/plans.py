@@ -3,6 +3,7 @@
 White lists, because a statement that is not known here could do anything.
 """
 
+import difflib
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -264,7 +265,7 @@ def _check_node_kind(node: Plan, where: str, allowed: Collection[str]) -> None:
         what = f"the statement {_words(node.kind)}"
     one_query = "a step is one query: SELECT …, with WITH if needed"
     raise InvalidQueryError(
-        f"{where}: {what or 'the construct ' + node.kind} is not allowed",
+        f"{where}: {what or 'the construct ' + node.kind} is not allowed{node.place}",
         hint=AS_OF_HINT if node.kind == "RelationTimeTravel" else one_query,
     )
 
@@ -282,17 +283,25 @@ def _check_relation(
     if len(parts) != 1 or parts[0].casefold() not in known:
         listed = ", ".join(f"`{relation}`" for relation in relations)
         raise InvalidQueryError(
-            f"{where}: reads `{name}`, which is no input of the query; inputs are {listed}",
-            hint="a name with dots or dashes goes in back-quotes" if len(parts) > 1 else None,
+            f"{where}: reads `{name}`, which is no input of the query{node.place}; inputs are "
+            f"{listed}",
+            hint="a name with dots or dashes goes in back-quotes"
+            if len(parts) > 1
+            else _did_you_mean(name, known),
         )
     if node.has_options:
-        raise InvalidQueryError(f"{where}: `{name}` is read with options, which are not allowed")
+        raise InvalidQueryError(
+            f"{where}: `{name}` is read with options, which are not allowed{node.place}"
+        )
 
 
 def _check_table_function(node: Plan, where: str) -> None:
     name = ".".join(node.relation_name).casefold()
     if name not in GENERATORS:
-        raise InvalidQueryError(f"{where}: the table function {name} is not allowed")
+        raise InvalidQueryError(
+            f"{where}: the table function {name} is not allowed{node.place}",
+            hint=_did_you_mean(name, GENERATORS),
+        )
 
 
 def _calls_aggregate(node: Plan) -> bool:
@@ -313,30 +322,41 @@ def _check_function(expression: Expression, where: str) -> None:
     parts = expression.function_name
     name = parts[-1].casefold()
     if len(parts) > 1:
-        raise InvalidQueryError(f"{where}: the function {'.'.join(parts)} is not built in")
+        raise InvalidQueryError(
+            f"{where}: the function {'.'.join(parts)} is not built in{expression.place}"
+        )
     refuse_geometry(name, where)
     if name in REFUSED:
-        raise _refused_function(where, name, REFUSED[name])
+        raise _refused_function(where, name, REFUSED[name], expression.place)
     if name == "unix_timestamp" and expression.argument_count == 0:
-        raise _refused_function(where, name, "it depends on when the query runs")
+        reason = "it depends on when the query runs"
+        raise _refused_function(where, name, reason, expression.place)
     if name not in ALLOWED:
-        raise InvalidQueryError(f"{where}: there is no function {name}")
+        raise InvalidQueryError(
+            f"{where}: there is no function {name}{expression.place}",
+            hint=_did_you_mean(name, ALLOWED),
+        )
 
 
 def _check_determinism(expression: Expression, where: str) -> None:
     for part in expression.walk():
         if part.kind in REFUSED_EXPRESSIONS:
-            raise _refused_function(where, *REFUSED_EXPRESSIONS[part.kind])
+            raise _refused_function(where, *REFUSED_EXPRESSIONS[part.kind], part.place)
     if expression.is_resolved and not expression.is_deterministic:
         raise InvalidQueryError(
-            f"{where}: {expression} gives other values each time",
+            f"{where}: {expression} gives other values each time{expression.place}",
             hint="results have to be reproducible; take such values from an input",
         )
 
 
-def _refused_function(where: str, name: str, reason: str) -> InvalidQueryError:
+def _did_you_mean(name: str, known: Collection[str]) -> str | None:
+    near = difflib.get_close_matches(name.casefold(), sorted(known), n=1)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def _refused_function(where: str, name: str, reason: str, place: str) -> InvalidQueryError:
     return InvalidQueryError(
-        f"{where}: the function {name} is not allowed: {reason}",
+        f"{where}: the function {name} is not allowed{place}: {reason}",
         hint="results have to be reproducible; take such values from an input, for example from "
         "its event time",
         details={"function": name},
