@@ -292,7 +292,7 @@ class _Converter:
                 plain = node.style is None and not (
                     node.tag.endswith(":str") and _Resolver.resolves_elsewhere(node.value)
                 )
-                return Scalar(node.value, plain, mark)
+                return Scalar(_joined(node.value), plain, mark)
             case yaml.SequenceNode():
                 items = (
                     self.convert(item, f"{path}[{index}]", depth + 1)
@@ -311,7 +311,7 @@ class _Converter:
                 self._problems.add(mark, path, "merge keys (<<) are not supported, write it out")
             else:
                 where = f"{path}.{key.value}" if path else key.value
-                yield Entry(key.value, self.convert(value, where, depth + 1), mark)
+                yield Entry(_joined(key.value), self.convert(value, where, depth + 1), mark)
 
 
 class _Resolver:
@@ -335,6 +335,13 @@ class _Dumper(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - equal values are written out
         return True
+
+
+def _joined(text: str) -> str:
+    """Join characters that were escaped as two halves, which is how JSON writes some."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:

@@ -373,6 +373,13 @@ def test_canonical_text_of_awkward_values():
     )
 
 
+def test_characters_in_two_escaped_halves_are_whole():
+    """Manifests may be JSON, which has no other escape for them."""
+    text = json.dumps({"kind": "SetInfo", "description": "é😀", "keywords": ["😀"]})
+    assert "\\ud83d\\ude00" in text
+    assert load_yaml(MetadataEvent, text, "m.json") == SetInfo("é😀", ("😀",))
+
+
 @pytest.mark.parametrize(
     ("text", "path"),
     [

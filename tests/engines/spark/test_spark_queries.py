@@ -467,3 +467,15 @@ def test_who_the_engine_says_it_is(engine: SparkEngine) -> None:
     assert (engine.name, engine.release) == ("spark", RELEASE)
     assert set(engine.versions) == {"java", "spark", "pyarrow", "odf"}
     assert engine.versions["spark"].startswith("4.3.")
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT event_time, row_number() OVER (ORDER BY k) AS r FROM t", "a window function"),
+        ("SELECT event_time FROM t ORDER BY k LIMIT 3", "LIMIT"),
+        ("SELECT event_time FROM t EXCEPT SELECT event_time FROM t", "EXCEPT"),
+    ],
+)
+def test_why_a_query_needs_the_whole_history(query: str, reason: str, engine: SparkEngine) -> None:
+    assert f"because it has {reason}" in check(engine, sql(query)).description

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from odf.engines.spark.query.plans import stateful_construct
 from odf.engines.spark.stateful.asof import derive_as_of
 from odf.engines.spark.stateful.bounded import derive_bounded
 from odf.engines.spark.stateful.changing import derive_changing
@@ -47,6 +48,8 @@ def classify(question: Question) -> Classified:
         return Classified(QueryKind.STATELESS, "")
     found = find_stateful(question.analysed.plan, question.views)
     why: list[str] = [found] if isinstance(found, str) else []
+    if isinstance(found, Stateful) and found.node.kind not in _IN_ORDER:
+        why.append(f"it has {stateful_construct(found.node)}")
     for kind in _candidates(question, found):
         derived = _DERIVE[kind](question, found)
         if isinstance(derived, Derived):
