@@ -15,7 +15,7 @@ from odf.ingest.fetch.base import SOURCE_NAME, FetchContext, Fetched, Unchanged
 from odf.ingest.fetch.part_file import remove_downloads
 from odf.ingest.prepare import PrepareContext, prepare, remove_leftovers
 from odf.ingest.rounds import NOTHING, NewData, Rounds
-from odf.ingest.source_state import known_state, was_read
+from odf.ingest.source_state import carried_state, known_state, was_read
 from odf.ingest.surroundings import IngestOptions, IngestSurroundings
 from odf.metadata.chain import ChainState
 from odf.metadata.model import MergeStrategySnapshot, SetPollingSource, SourceState
@@ -138,7 +138,7 @@ class _Run(Rounds):
                     first.event_time or system_time,
                     system_time,
                     SOURCE_NAME,
-                    last.source_state,
+                    last.source_state or carried_state(self.dataset, source, state),
                 )
                 outcome = self.merge(source, state, data) if files else NOTHING
             for part in parts:
@@ -180,6 +180,7 @@ def _check_number(parts: Sequence[Fetched]) -> None:
         raise BadInputError(
             f"{parts[0].name}: the snapshot does not end after {len(parts)} batches",
             reason="too_large",
+            hint="a source that gives batches has to say once that there are no more",
         )
 
 

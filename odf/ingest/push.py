@@ -73,7 +73,11 @@ def _take_in(rounds: Rounds, source: AddPushSource, pushed: PushedData) -> bool:
     if pushed.input_format is not None:
         source = replace(source, read=read_as(source.read, pushed.input_format))
     data = NewData(
-        (CallFile(pushed.path, pushed.name),), event_time, system_time, source.source_name
+        (CallFile(pushed.path, pushed.name),),
+        event_time,
+        system_time,
+        source.source_name,
+        state.source_state(source.source_name) or state.last_source_state,
     )
     outcome = rounds.merge(source, state, data)
     found.check_unmodified()

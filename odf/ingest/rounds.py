@@ -51,7 +51,7 @@ class NewData:
         event_time: Event time of rows that have none of their own.
         system_time: Time of the block and of its rows.
         source_name: Whose state `source_state` is.
-        source_state: How far the source is read with it; None if the source gives nothing.
+        source_state: How far the source is read with it, or was before if it does not say.
     """
 
     files: tuple[CallFile, ...]
@@ -233,9 +233,7 @@ class Rounds:
             state,
             data=accepted,
             watermark=watermark,
-            source_state=data.source_state
-            or state.source_state(data.source_name)
-            or state.last_source_state,
+            source_state=data.source_state,
         )
 
 

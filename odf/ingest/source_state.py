@@ -46,6 +46,40 @@ def known_state(
     return known if owner is not None and owner.fetch == source.fetch else None
 
 
+def carried_state(
+    dataset: Dataset, source: SetPollingSource, state: ChainState
+) -> SourceState | None:
+    """Return what a block of a polling source says that gives no state itself.
+
+    That is the state that it had, or else the newest one of the chain. But the state of the
+    polling source before it is not repeated: with rows of this one it would be taken for its own.
+
+    Args:
+        dataset: The dataset.
+        source: Its polling source in force.
+        state: What its chain says.
+    """
+    newest = state.last_source_state
+    if newest is None:
+        return None
+    known = known_state(dataset, source, state)
+    if known is None and newest.source_name == SOURCE_NAME:
+        return None
+    return known or newest
+
+
+def rereads(dataset: Dataset, source: SetPollingSource, state: ChainState) -> bool:
+    """Say whether a source that comes into force is read whole, after another one gave rows.
+
+    Args:
+        dataset: The dataset.
+        source: The polling source that is to come.
+        state: What its chain says now.
+    """
+    newest = _newest_read(dataset, state.polling_source)
+    return newest is not None and newest.fetch != source.fetch
+
+
 def was_read(dataset: Dataset, source: SetPollingSource, state: ChainState) -> bool:
     """Say whether rows of a source are in its dataset: the newest ones that were polled are its.
 
@@ -56,26 +90,31 @@ def was_read(dataset: Dataset, source: SetPollingSource, state: ChainState) -> b
     """
     if state.last_offset is None:
         return False
-    events = (block.event for _, block in dataset.blocks())
-    polled = (
-        owner
-        for event, owner in _with_sources(events, source)
-        if owner is not None and event.new_data is not None
-    )
-    newest = next(polled, None)
+    newest = _newest_read(dataset, source)
     return newest is not None and newest.fetch == source.fetch
 
 
+def _newest_read(dataset: Dataset, in_force: SetPollingSource | None) -> SetPollingSource | None:
+    """Return the polling source that rows came from last."""
+    events = (block.event for _, block in dataset.blocks())
+    polled = (
+        owner
+        for event, owner in _with_sources(events, in_force)
+        if owner is not None and event.new_data is not None
+    )
+    return next(polled, None)
+
+
 def _with_sources(
-    events: Iterable[object], in_force: SetPollingSource
+    events: Iterable[object], in_force: SetPollingSource | None
 ) -> Iterator[tuple[AddData, SetPollingSource | None]]:
     """Pair what added data with the polling source of its time, if there was one; newest first.
 
     Args:
         events: Newest first.
-        in_force: The polling source at the end of the chain.
+        in_force: The polling source at the end of the chain, if there is one.
     """
-    current: SetPollingSource | None = in_force
+    current = in_force
     waiting: list[AddData] = []
     for event in events:
         match event:

@@ -50,4 +50,7 @@ def _copy(stream: BinaryIO, name: str, path: Path, max_size: int) -> None:
                     )
                 file.write(piece)
     except OSError as error:
-        raise TransportError(f"{name}: cannot be copied to {path}: {error.strerror}") from None
+        raise TransportError(
+            f"{name}: cannot be copied to {path}: {error.strerror}",
+            hint="is there room on the disk?",
+        ) from None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odf.ingest.source_state import known_state, was_read
+from odf.ingest.source_state import carried_state, known_state, rereads, was_read
 from odf.metadata.model import (
     AddData,
     AddPushSource,
@@ -64,6 +64,15 @@ class Chain:
         state = self.handle.dataset.state()
         assert state.polling_source is not None
         return known_state(self.handle.dataset, state.polling_source, state)
+
+    @property
+    def carried(self) -> SourceState | None:
+        state = self.handle.dataset.state()
+        assert state.polling_source is not None
+        return carried_state(self.handle.dataset, state.polling_source, state)
+
+    def rereads(self, source: SetPollingSource) -> bool:
+        return rereads(self.handle.dataset, source, self.handle.dataset.state())
 
     @property
     def read(self) -> bool:
@@ -145,3 +154,40 @@ def test_a_moved_place_that_answers_with_the_same_state(chain: Chain) -> None:
     chain.say(B)
     chain.rows(SEEN)
     assert chain.known == SEEN
+
+
+def test_a_source_without_a_state_does_not_inherit_one(chain: Chain) -> None:
+    chain.say(A)
+    assert not chain.carried
+    chain.rows(SEEN)
+    assert chain.carried == SEEN
+    chain.say(B)
+    assert not chain.carried
+    chain.rows(chain.carried)
+    assert (chain.known, chain.read) == (None, True)
+    chain.mark(1, chain.handle.dataset.state().last_source_state)  # as a watermark carries it
+    assert [chain.known, chain.carried] == [None, None]
+    chain.say(A)
+    assert (chain.known, chain.carried) == (SEEN, SEEN)
+
+
+def test_states_of_push_sources_are_carried_by_any_source(chain: Chain) -> None:
+    pushed = SourceState("desk", "odf/etag", "x")
+    chain.say(A)
+    chain.mark(1, pushed)
+    assert chain.carried == pushed
+    chain.rows(SEEN)
+    chain.mark(2, pushed)
+    assert chain.carried == SEEN
+
+
+def test_another_place_is_read_whole(chain: Chain) -> None:
+    assert not chain.rereads(A)
+    chain.say(A)
+    assert not chain.rereads(B)
+    chain.rows(None)
+    assert (chain.rereads(A), chain.rereads(B)) == (False, True)
+    assert not chain.rereads(replace(A, read=ReadStepNdJson(schema=("x INT",))))
+    chain.say(DisablePollingSource(), PUSH)
+    chain.rows(None)
+    assert (chain.rereads(A), chain.rereads(B)) == (False, True)

@@ -78,6 +78,7 @@ def _append_streamed(
     read_first: Callable[[], IngestedRows],
 ) -> IngestedRows:
     stream, columns = files
+    _tell(columns, report)
     return append_streamed(
         stream,
         make_layout(columns, job.vocab, job.dataset_schema),
@@ -95,6 +96,7 @@ def _ingest(
         new = read_result(job.files, job.scratch / "result")
     else:
         new = read_files(spark, job, quarantine)
+        _tell(new, report)
     if quarantine is not None and job.quarantine_path is not None:
         quarantine.check(job, new)
         quarantine.write(job.quarantine_path)
@@ -126,6 +128,11 @@ def _ingest(
     if job.folding is not None and job.dataset_schema is not None:
         _fold(merge, job, job.folding, job.dataset_schema)
     return merged if quarantine is None else quarantine.kept(merged, job)
+
+
+def _tell(new: NewRows, report: Reporter) -> None:
+    for note in new.notes:
+        report.warning(note)
 
 
 def _fold(merge: MergeContext, job: IngestJob, wanted: Folding, schema: pa.Schema) -> None:

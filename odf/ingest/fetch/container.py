@@ -102,6 +102,7 @@ def _job(
         raise BadInputError(
             f"{texts['image'].masked}: {_BATCH_SIZE} is {batch!r:.40}, wanted a number of records",
             reason="bad_variable",
+            hint="correct the value of the variable in `env` of the fetch step",
         )
     variables |= {
         "ODF_ETAG": _value(state, ETAG),
@@ -157,12 +158,14 @@ def _run(job: ContainerJob, shown: str, masker: Masker, file: BinaryIO, ctx: Fet
                 raise BadInputError(
                     f"{shown}: more than the {ctx.max_size} bytes that a source may give",
                     reason="too_large",
+                    hint="let it give fewer records at a time, and say that there are more",
                 )
             try:
                 file.write(piece)
             except OSError as error:
                 raise TransportError(
-                    f"cannot write the data of {shown}: {error.strerror}"
+                    f"cannot write the data of {shown}: {error.strerror}",
+                    hint="is there room on the disk?",
                 ) from None
             if size - told >= _PROGRESS:
                 told = size
@@ -226,6 +229,7 @@ def _new_state(shown: str, out: Path) -> SourceState | None:
             f"the container {shown} wrote {modified!r:.60} to {_MODIFIED}, wanted a time as "
             "2026-01-31T12:00:00Z",
             reason="container_contract",
+            hint="docs/sources.md says what a container writes into these files",
         ) from None
 
 
@@ -259,4 +263,5 @@ def _no_state(shown: str, path: Path, what: str) -> BadInputError:
     return BadInputError(
         f"the container {shown} left a {path.name} that cannot be used: {what}",
         reason="container_contract",
+        hint="docs/sources.md says what a container writes into these files",
     )

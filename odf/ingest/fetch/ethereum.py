@@ -236,7 +236,9 @@ def _write(
         try:
             pq.write_table(pa.table(columns, _schema(event)), file)
         except OSError as problem:
-            raise TransportError(f"cannot write {path}: {problem}") from None
+            raise TransportError(
+                f"cannot write {path}: {problem}", hint="is there room on the disk?"
+            ) from None
     return path
 
 

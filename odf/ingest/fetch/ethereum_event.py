@@ -144,7 +144,11 @@ class EventSignature:
             BadInputError: It is none, or has a type that is not known.
         """
         if len(text) > limits.MAX_ETHEREUM_FILTER:
-            raise BadInputError("the signature is too long", reason="bad_signature")
+            raise BadInputError(
+                "the signature is too long",
+                reason="bad_signature",
+                hint="it is written like Transfer(address indexed from, uint256 amount)",
+            )
         return _Parser(text).event()
 
     @cached_property

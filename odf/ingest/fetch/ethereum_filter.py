@@ -58,6 +58,7 @@ class LogFilter:
             raise BadInputError(
                 f"the filter has more than {limits.MAX_ETHEREUM_FILTER} characters",
                 reason="bad_filter",
+                hint="leave conditions out, and filter in the preprocess query",
             )
         try:
             condition = sqlglot.parse_one(text, into=exp.Condition, dialect="postgres")
@@ -70,7 +71,11 @@ class LogFilter:
                 hint="write it like: address = X'ae78…' and block_number > 13325304",
             ) from None
         except RecursionError:
-            raise BadInputError("the filter is nested too deeply", reason="bad_filter") from None
+            raise BadInputError(
+                "the filter is nested too deeply",
+                reason="bad_filter",
+                hint="use `in (…)` for many values of a column",
+            ) from None
 
     def both(self, other: LogFilter) -> LogFilter:
         """Return the filter for what fits this one and another one."""
@@ -205,6 +210,7 @@ def _bytes(value: Expression, column: str, node: Expression) -> bytes:
             f"filter: {_shown(node)}: {column} has {_SIZES[column]} bytes, which are "
             f"{2 * _SIZES[column]} hexadecimal digits",
             reason="bad_filter",
+            hint="an address has 20 bytes, a topic 32: pad it with zeros on the left",
         )
     return found
 

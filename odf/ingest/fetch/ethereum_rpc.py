@@ -133,7 +133,10 @@ class Node:
                     return self._answer(method, reply)
             except PassingFaultError as fault:
                 wait_out(fault, attempt, self._ctx)
-        raise TransportError(f"{self.shown}: no answer")  # `wait_out` raises the last fault
+        raise TransportError(
+            f"{self.shown}: no answer",
+            hint="check nodeUrl, and whether this machine reaches the node",
+        )  # `wait_out` raises the last fault
 
     def _answer(self, method: str, reply: Reply) -> Any:
         if reply.status in PASSING:
@@ -210,4 +213,7 @@ class Node:
 
     def _nonsense(self, wanted: str, found: object = None) -> TransportError:
         got = "" if found is None else f", got {self._request.masker.clean(str(found))!r:.80}"
-        return TransportError(f"{self.shown}: the node's answer has no sense: wanted {wanted}{got}")
+        return TransportError(
+            f"{self.shown}: the node's answer has no sense: wanted {wanted}{got}",
+            hint="check that nodeUrl is the JSON-RPC address of a node",
+        )

@@ -85,6 +85,7 @@ def _first_group(pattern: str, paths: Sequence[str], shown: str) -> str:
             raise BadInputError(
                 f"eventTime of {shown}: group 1 of the pattern {pattern!r} is empty there",
                 reason="event_time",
+                hint="check the pattern: group 1 has to hold the time",
             )
     except pa.ArrowInvalid as problem:
         without_group = "parenthesized" in str(problem)
@@ -96,7 +97,9 @@ def _first_group(pattern: str, paths: Sequence[str], shown: str) -> str:
             "look-around and back-references are not available",
         ) from None
     raise BadInputError(
-        f"eventTime of {shown}: the pattern {pattern!r} fits nothing in it", reason="event_time"
+        f"eventTime of {shown}: the pattern {pattern!r} fits nothing in it",
+        reason="event_time",
+        hint="check the pattern: it is searched in the path, and group 1 is the time",
     )
 
 

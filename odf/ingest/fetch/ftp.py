@@ -31,6 +31,7 @@ from .base import (
 )
 from .event_time import event_time
 from .part_file import PartFile, Validators
+from .proxies import proxy_for
 from .retries import wait_out
 from .templates import Expanded, Masker
 from .transport import PassingFaultError, shown_url
@@ -116,9 +117,18 @@ def _job(step: FetchStepUrl, url: Expanded, state: SourceState | None, ctx: Fetc
     *folders, name = (unquote(segment) for segment in path.split("/"))
     texts = (*folders, name, unquote(parts.username or ""), unquote(parts.password or ""))
     if not parts.hostname or not name or any(c in text for text in texts for c in "\r\n\0"):
-        raise BadInputError(f"{shown}: this URL names no file on a server", reason="bad_url")
+        raise BadInputError(
+            f"{shown}: this URL names no file on a server",
+            reason="bad_url",
+            hint="write it like ftp://host/folder/file.csv",
+        )
     if step.headers:
-        raise BadInputError(f"{shown}: ftp has no headers", reason="bad_header")
+        raise BadInputError(
+            f"{shown}: ftp has no headers",
+            reason="bad_header",
+            hint="user and password go into the URL: ftp://user:password@host/file",
+        )
+    _refuse_proxy(shown, parts.scheme.lower(), parts.hostname, port, ctx)
     warnings: list[str] = []
     if state is not None and modified_in(state) is None:
         warnings.append(not_understood(shown, state))
@@ -138,6 +148,23 @@ def _job(step: FetchStepUrl, url: Expanded, state: SourceState | None, ctx: Fetc
         ctx,
         warnings,
     )
+
+
+def _refuse_proxy(shown: str, scheme: str, host: str, port: int, ctx: FetchContext) -> None:
+    """Refuse to go around a proxy that somebody wants to be used.
+
+    Proxies for ftp speak to it on behalf of others (by HTTP requests) or pass on connections to
+    the ports of https only, and a transfer needs connections to ports that nobody knows before.
+    """
+    variables = {**ctx.environment, **ctx.proxies}
+    proxy = proxy_for(scheme, host, port, variables) or proxy_for("ftp", host, port, variables)
+    if proxy is not None:
+        raise TransportError(
+            f"{shown}: the proxy {shown_url(proxy)} is configured for it, and transfers by ftp "
+            "through a proxy are not supported",
+            hint=f"to connect directly put {host} into NO_PROXY; or fetch the file by another "
+            "program, and read it from a file:// URL",
+        )
 
 
 def _attempt(job: _Job, part: PartFile) -> Fetched | Unchanged:
@@ -324,6 +351,7 @@ def _too_large(job: _Job) -> BadInputError:
     return BadInputError(
         f"{job.shown}: larger than the {job.ctx.max_size} bytes that a download may have",
         reason="too_large",
+        hint="fetch a part of it, or split it at the source",
     )
 
 

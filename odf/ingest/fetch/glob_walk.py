@@ -72,13 +72,16 @@ def find_files(pattern: GlobPattern) -> tuple[str, ...]:
     for path in _walk(str(pattern.base), "", pattern.parts):
         if not _is_text(path):
             raise BadInputError(
-                f"{pattern.text}: the name of {path!r} is not UTF-8", reason="file_name"
+                f"{pattern.text}: the name of {path!r} is not UTF-8",
+                reason="file_name",
+                hint="rename the file",
             )
         found.add(path)
         if len(found) > limits.MAX_GLOB_FILES:
             raise BadInputError(
                 f"{pattern.text} matches more than {limits.MAX_GLOB_FILES} files",
                 reason="too_many_files",
+                hint="make the pattern narrower, or move files away that were taken",
             )
     return tuple(sorted(found))
 
@@ -112,7 +115,10 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as problem:
-        raise TransportError(f"cannot list the folder {folder}: {problem.strerror}") from None
+        raise TransportError(
+            f"cannot list the folder {folder}: {problem.strerror}",
+            hint="check the permissions of the folder",
+        ) from None
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

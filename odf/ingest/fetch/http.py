@@ -123,6 +123,7 @@ def _headers(step: FetchStepUrl, values: Sequence[Expanded], shown: str) -> list
             raise BadInputError(
                 f"{shown}: the header {declared.name!r} cannot be set by a manifest",
                 reason="bad_header",
+                hint="leave it out: it belongs to the transfer itself",
             )
         if not _VALUE.fullmatch(value.text):
             raise BadInputError(
@@ -303,7 +304,9 @@ def _refusal(job: _Job, reply: Reply) -> Exception:
     details = {"status": reply.status}
     if reply.status in PASSING:
         return passing(reply, message, job.ctx)
-    return TransportError(message, details=details)
+    return TransportError(
+        message, hint="open the URL in a browser, or ask its owner", details=details
+    )
 
 
 def _at_once(message: str) -> PassingFaultError:
@@ -318,6 +321,7 @@ def _check_size(job: _Job, size: int | None) -> None:
         raise BadInputError(
             f"{job.shown}: larger than the {job.ctx.max_size} bytes that a download may have",
             reason="too_large",
+            hint="fetch a part of it, or split it at the source",
         )
 
 

@@ -80,7 +80,11 @@ def local_path(url: Expanded, root: Path) -> Path:
         )
     text = unquote(rest)
     if not text.strip("/") or "\0" in text:
-        raise BadInputError(f"{url.masked}: this URL names no file", reason="bad_url")
+        raise BadInputError(
+            f"{url.masked}: this URL names no file",
+            reason="bad_url",
+            hint="write it like file:///path/to/file, or file://file below the workspace",
+        )
     return root / text
 
 
@@ -115,7 +119,8 @@ def look_at(path: Path, shown: str, *, source: str) -> Fingerprint:
         ) from None
     except OSError as problem:
         raise TransportError(
-            f"{source}: cannot read {shown}: {problem.strerror or type(problem).__name__}"
+            f"{source}: cannot read {shown}: {problem.strerror or type(problem).__name__}",
+            hint="check the permissions of the file",
         ) from None
 
 

@@ -78,9 +78,17 @@ def check_address(step: FetchStepMqtt) -> str:
     """
     shown = f"mqtt://{step.host}:{step.port}"
     if not step.host or not 0 < step.port <= _MAX_PORT:
-        raise BadInputError(f"{shown}: this is no address of a broker", reason="bad_url")
+        raise BadInputError(
+            f"{shown}: this is no address of a broker",
+            reason="bad_url",
+            hint="check `host` and `port` of the fetch step",
+        )
     if not step.topics:
-        raise BadInputError(f"{shown}: the source names no topics", reason="bad_topic")
+        raise BadInputError(
+            f"{shown}: the source names no topics",
+            reason="bad_topic",
+            hint="name at least one: topics: [{path: sensors/#, qos: AtLeastOnce}]",
+        )
     return shown
 
 

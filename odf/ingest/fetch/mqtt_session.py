@@ -117,7 +117,9 @@ class _Inbox:
             try:
                 self.file.write(record)
             except OSError as error:
-                self.problem = TransportError(f"cannot write messages: {error.strerror}")
+                self.problem = TransportError(
+                    f"cannot write messages: {error.strerror}", hint="is there room on the disk?"
+                )
             else:
                 self.messages += 1
                 self.records += bool(record)
@@ -239,6 +241,7 @@ class MqttSession:
             raise BadInputError(
                 f"{self._source.shown}: {error}: {', '.join(t for t, _ in self._source.topics)}",
                 reason="bad_topic",
+                hint="# stands alone at the end of a topic, + for one whole level",
             ) from None
         self._wait_for(lambda inbox: inbox.granted is not None, "did not answer the subscription")
         refused = [
@@ -270,7 +273,9 @@ class MqttSession:
                     hint="check username and password of the fetch step and their variables",
                 )
             else:
-                self._inbox.problem = TransportError(f"{self._source.shown}: refused: {reason}")
+                self._inbox.problem = TransportError(
+                    f"{self._source.shown}: refused: {reason}", hint="ask who runs the broker"
+                )
             self._inbox.changed.notify_all()
 
     def _on_subscribe(self, _client: Client, _data: object, _mid: int, codes: Any, *_: Any) -> None:
@@ -399,7 +404,8 @@ class MqttSession:
                 raise inbox.problem
             if not done(inbox):
                 raise TransportError(
-                    f"{self._source.shown}: the broker {silence} for {limits.CONNECT_TIMEOUT:g} s"
+                    f"{self._source.shown}: the broker {silence} for {limits.CONNECT_TIMEOUT:g} s",
+                    hint="check that this is the port of an MQTT broker; then pull again",
                 )
 
     def _unreachable(self, error: OSError | ValueError) -> OdfError:
@@ -409,10 +415,14 @@ class MqttSession:
                 hint="the certificate must be valid",
             )
         if isinstance(error, socket.gaierror):
-            return TransportError(f"{self._source.shown}: the host name is not known")
+            return TransportError(
+                f"{self._source.shown}: the host name is not known",
+                hint="check `host` of the fetch step",
+            )
         if isinstance(error, TimeoutError):
             return TransportError(
-                f"{self._source.shown}: no connection within {limits.CONNECT_TIMEOUT:g} s"
+                f"{self._source.shown}: no connection within {limits.CONNECT_TIMEOUT:g} s",
+                hint="check `host` and `port`, and whether this machine reaches the broker",
             )
         said = error.strerror if isinstance(error, OSError) else str(error)
         return TransportError(

@@ -11,10 +11,11 @@ def proxy_for(scheme: str, host: str, port: int, variables: Mapping[str, str]) -
     """Choose the proxy for a request.
 
     Args:
-        scheme: `http` or `https`.
+        scheme: `http`, `https`, `ftp` or `ftps`.
         host: Host of the request.
         port: Its port.
-        variables: Has `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`; lower case wins.
+        variables: Has `HTTP_PROXY`, `HTTPS_PROXY` and so on, `ALL_PROXY`, `NO_PROXY`; lower case
+            wins.
 
     Returns:
         URL of the proxy, or None for a direct connection. This machine is always direct.

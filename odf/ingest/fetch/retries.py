@@ -12,6 +12,8 @@ from .transport import PassingFaultError, Reply
 PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes of a server that may answer the same request a while later."""
 
+_UNREACHED: Final = "check the URL, and whether this machine reaches the server; then pull again"
+
 
 def passing(reply: Reply, message: str, ctx: FetchContext) -> PassingFaultError:
     """Make the fault of a reply with one of these codes, with the wait that it asks for."""
@@ -34,7 +36,9 @@ def wait_out(fault: PassingFaultError, attempt: int, ctx: FetchContext) -> None:
     """
     if attempt >= limits.MAX_FETCH_ATTEMPTS:
         raise TransportError(
-            f"{fault.message} (after {attempt} attempts)", hint=fault.hint, details=fault.details
+            f"{fault.message} (after {attempt} attempts)",
+            hint=fault.hint or _UNREACHED,
+            details=fault.details,
         ) from None
     wait = fault.wait if fault.wait is not None else float(2 ** (attempt - 1))
     if wait > limits.MAX_RETRY_WAIT:

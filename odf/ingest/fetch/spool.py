@@ -20,7 +20,9 @@ def new_spool(folder: Path, kind: str) -> tuple[Path, BinaryIO]:
         folder.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder, prefix=f"{kind}-", suffix=_SUFFIX)
     except OSError as error:
-        raise TransportError(f"cannot write into {folder}: {error.strerror}") from None
+        raise TransportError(
+            f"cannot write into {folder}: {error.strerror}", hint="is there room on the disk?"
+        ) from None
     return Path(name), os.fdopen(handle, "wb")
 
 

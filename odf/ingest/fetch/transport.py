@@ -152,7 +152,11 @@ def get(request: Request) -> Iterator[Reply]:
     request = _with_credentials(request)
     url = _parse(request.url)
     if url is None:
-        raise BadInputError(f"{request.shown}: this is no URL of a web server", reason="bad_url")
+        raise BadInputError(
+            f"{request.shown}: this is no URL of a web server",
+            reason="bad_url",
+            hint="write it like https://example.org/data.csv",
+        )
     warnings: list[str] = []
     shown, floor = request.shown, request.floor
     for _ in range(limits.MAX_REDIRECTS + 1):
@@ -172,7 +176,10 @@ def get(request: Request) -> Iterator[Reply]:
             request = replace(request, headers=tuple(h for h in request.headers if not h.secret))
         floor = guard.reached()
         url = following
-    raise TransportError(f"{request.shown}: more than {limits.MAX_REDIRECTS} redirects")
+    raise TransportError(
+        f"{request.shown}: more than {limits.MAX_REDIRECTS} redirects",
+        hint="put the final address into the manifest",
+    )
 
 
 def _downgrade(request: Request, shown: str) -> str:
@@ -320,7 +327,8 @@ def _following(response: BaseHTTPResponse, url: Url, request: Request, shown: st
         where = _one_line(request.masker.clean(location))
         raise TransportError(
             f"{shown}: refused: a redirect ({response.status}) leads to {where or 'nowhere'!r}, "
-            "wanted http or https"
+            "wanted http or https",
+            hint="put the final address into the manifest",
         )
     return target._replace(auth=None, fragment=None)
 

@@ -80,10 +80,18 @@ def check_steps(steps: Sequence[PrepStep]) -> tuple[str, ...]:
     warnings = []
     for number, step in enumerate(steps):
         if isinstance(step, PrepStepPipe) and not (step.command and step.command[0]):
-            raise BadInputError(f"{_label(number, step)}: the command is empty", reason="bad_step")
+            raise BadInputError(
+                f"{_label(number, step)}: the command is empty",
+                reason="bad_step",
+                hint="write it as a list: command: [jq, -c, '.rows[]']",
+            )
         if isinstance(step, PrepStepDecompress):
             if step.sub_path == "":
-                raise BadInputError(f"{_label(number, step)}: subPath is empty", reason="bad_step")
+                raise BadInputError(
+                    f"{_label(number, step)}: subPath is empty",
+                    reason="bad_step",
+                    hint="name a member, or leave subPath out",
+                )
             if step.format is CompressionFormat.GZIP and step.sub_path is not None:
                 warnings.append(
                     f"{_label(number, step)}: subPath has no meaning, since gzip holds one file"
@@ -137,7 +145,8 @@ def _write(stream: Stream, target: Path) -> None:
                 file.write(piece)
     except OSError as error:
         raise TransportError(
-            f"cannot write the prepared data to {target}: {error.strerror}"
+            f"cannot write the prepared data to {target}: {error.strerror}",
+            hint="is there room on the disk?",
         ) from None
 
 

@@ -44,4 +44,7 @@ class FileStream:
         self.file.close()
 
     def _unreadable(self, error: OSError) -> TransportError:
-        return TransportError(f"{self._name}: cannot be read: {error.strerror}")
+        return TransportError(
+            f"{self._name}: cannot be read: {error.strerror}",
+            hint="check the permissions of the file",
+        )

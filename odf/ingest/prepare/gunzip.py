@@ -7,6 +7,10 @@ from odf.limits import PREPARE_CHUNK
 
 from .base import Bounds, Stream
 
+_DAMAGED = "fetch the file again, and check it with: gzip -t"
+_ZIP = "it is a zip archive: set `format: Zip`"
+_PLAIN = "if it is not packed, leave the step out; other formats can be unpacked by a Pipe step"
+
 _GZIP = 31  # window bits of zlib: a gzip wrapper, whose checksum and length zlib compares
 
 
@@ -73,7 +77,10 @@ class GunzipStream:
         try:
             piece = self._member.decompress(self._pending, PREPARE_CHUNK)
         except zlib.error as error:
-            raise self._damaged(self._describe(error)) from None
+            hint = None
+            if not self._members and not self._size:
+                hint = _ZIP if self._pending.startswith(b"PK") else _PLAIN
+            raise self._damaged(self._describe(error), hint) from None
         if self._member.eof:
             self._pending = self._member.unused_data
             self._inside = False
@@ -97,9 +104,5 @@ class GunzipStream:
             return f"something else than gzip follows {self._size} unpacked bytes: {begin}"
         return f"this is no gzip data: it begins with {begin}"
 
-    def _damaged(self, what: str) -> BadInputError:
-        return BadInputError(
-            f"{self._where}: {what}",
-            reason="bad_archive",
-            hint="fetch the file again, and check it with: gzip -t",
-        )
+    def _damaged(self, what: str, hint: str | None = None) -> BadInputError:
+        return BadInputError(f"{self._where}: {what}", reason="bad_archive", hint=hint or _DAMAGED)

@@ -82,6 +82,8 @@ class PipeStream:
                 f"{self._where}: the command failed ({self._command.status()}){said}",
                 reason="command_failed",
                 problems=lines,
+                hint="try it by hand on the source; it gets the data on standard input, and "
+                "only the files that its arguments name",
                 details={"exit_status": code},
             )
 

@@ -74,7 +74,8 @@ class UnzipStream:
             piece = self._member.read(PREPARE_CHUNK)
         except _DAMAGE as error:
             raise self._bad(
-                f"the archive is damaged or cut off: {str(error) or type(error).__name__}"
+                f"the archive is damaged or cut off: {str(error) or type(error).__name__}",
+                hint=self._other_format(file),
             ) from None
         self._size += len(piece)
         self._bounds.check(self._where, self._size, self._upstream.weight())
@@ -94,6 +95,16 @@ class UnzipStream:
             if stream is not None:
                 stream.close()
 
+    def _other_format(self, file: IO[bytes]) -> str | None:
+        """Say what to do where the data is no archive at all."""
+        file.seek(0)
+        begin = file.read(4)
+        if begin.startswith(b"\x1f\x8b"):
+            return "it is packed by gzip: set `format: Gzip`"
+        if not begin.startswith(b"PK"):
+            return f"it begins with {begin.hex(' ')}: if it is not packed, leave the step out"
+        return None
+
     def _seekable(self) -> IO[bytes]:
         if isinstance(self._upstream, FileStream):
             return self._upstream.file
@@ -105,7 +116,8 @@ class UnzipStream:
                 self._kept.flush()
             except OSError as error:
                 raise TransportError(
-                    f"{self._where}: cannot keep the archive in {self._folder}: {error.strerror}"
+                    f"{self._where}: cannot keep the archive in {self._folder}: {error.strerror}",
+                    hint="is there room on the disk?",
                 ) from None
         return self._kept
 

@@ -1,5 +1,6 @@
 """Files with quotes in several pieces: the same rows as in one, or no rows at all."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,19 @@ TWO = ("a STRING", "b STRING")
 FIELDS = st.lists(st.sampled_from(["x", '"', '""', "\n", ",", '"y"', '"a\nb"', "é"]), max_size=6)
 
 
+ESCAPED = st.lists(
+    st.sampled_from(
+        ["x", '"', '\\"', "\\", "\\\\", "\\\n", "\n", ",", '"y"', '"a\nb"', '"\\"\n"', "\r"]
+    ),
+    max_size=6,
+)
+
+
 def opened(folder: Path, text: str, **options: Any) -> CsvSource:
     path = folder / "data.csv"
     path.write_text(text, newline="")
-    step = ReadStepCsv(schema=TWO, escape=options.pop("escape", None))
+    quote = options.pop("quote", None)
+    step = ReadStepCsv(schema=TWO, escape=options.pop("escape", None), quote=quote)
     return open_csv([SourceFile(str(path), "data.csv")], parse_format(step), folder, **options)
 
 
@@ -45,10 +55,29 @@ def read(source: CsvSource, folder: Path) -> tuple[list[Any], list[RangeResult]]
 def test_pieces_give_what_the_whole_gives(
     tmp_path: Path, fields: list[list[str]], range_size: int
 ) -> None:
-    text = "".join("".join(line) + ",\n" for line in fields)
-    whole, wanted = read(opened(tmp_path, text, cut_quoted=False), tmp_path)
+    compare(tmp_path, "".join("".join(line) + ",\n" for line in fields), range_size)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(ESCAPED, max_size=30),
+    st.integers(1, 30),
+    st.sampled_from([None, ""]),
+    st.sampled_from([",\n", "\n", ",\r\n"]),
+)
+@example([["x", "\\\n"], ["x", ","]] * 9, 3, None, "\n")
+@example([["x", "\\"], ["x", ","]] * 9, 3, "", "\n")
+def test_pieces_with_escapes_give_what_the_whole_gives(
+    tmp_path: Path, fields: list[list[str]], range_size: int, quote: str | None, line_end: str
+) -> None:
+    text = "".join("".join(line) + line_end for line in fields)
+    compare(tmp_path, text, range_size, escape="\\", quote=quote)
+
+
+def compare(tmp_path: Path, text: str, range_size: int, **form: Any) -> None:
+    whole, wanted = read(opened(tmp_path, text, cut_quoted=False, **form), tmp_path)
     try:
-        found, results = read(opened(tmp_path, text, range_size=range_size), tmp_path)
+        found, results = read(opened(tmp_path, text, range_size=range_size, **form), tmp_path)
     except CutInsideQuotes:
         return
     failed = any(result.failure for result in wanted)
@@ -104,7 +133,21 @@ def test_a_quote_that_is_never_closed_is_the_files_own_fault(tmp_path: Path) -> 
     assert [result.failure for result in results] == ["quote"]
 
 
-def test_with_an_escape_character_nothing_is_cut(tmp_path: Path) -> None:
-    text = "x,y\\\nz\n" + "x,y\n" * 100
-    assert len(opened(tmp_path, text, range_size=50, escape="\\").ranges) == 1
-    assert len(opened(tmp_path, "x,y\n" * 100, range_size=50, escape="\\").ranges) > 5
+def test_escaped_line_ends_are_no_cuts(tmp_path: Path) -> None:
+    text = "".join(f'"line \\"{n}\\" \\\\",and\\\nmore\n' for n in range(100))
+    source = opened(tmp_path, text, range_size=50, escape="\\")
+    assert len(source.ranges) > 20
+    rows, results = read(source, tmp_path)
+    assert rows == [{"a": f'line "{n}" \\', "b": "and\nmore"} for n in range(100)]
+    assert all(result.is_good for result in results)
+
+
+def test_a_cut_behind_an_escape_is_noticed(tmp_path: Path) -> None:
+    """Where escapes are is only guessed: a range that ends within a record says so."""
+    text = "x,y\\\nz\n" + "x,y\n" * 9
+    source = opened(tmp_path, text, range_size=100, escape="\\")
+    cut = len("x,y\\\n")
+    (whole,) = source.ranges
+    ranges = (replace(whole, end=cut, goes_on=True), replace(whole, index=1, start=cut))
+    with pytest.raises(CutInsideQuotes):
+        read(replace(source, ranges=ranges), tmp_path)

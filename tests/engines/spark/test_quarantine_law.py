@@ -5,6 +5,7 @@ import io
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from hypothesis import given
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from odf.data.ddl import parse_ddl
 from odf.engines.spark.readers.csv_format import parse_format, typed_columns
+from odf.engines.spark.readers.csv_mend import Mending, read_mended
 from odf.engines.spark.readers.csv_quarantine import CsvCleaning, clean_ranges
-from odf.engines.spark.readers.csv_task import CsvRange, CsvTask
+from odf.engines.spark.readers.csv_task import ENCODING, CsvRange, CsvTask, read_ranges
+from odf.engines.spark.readers.quarantine import Cleaned
 from odf.metadata.model import ReadStepCsv
 
 NUMBERS = st.integers(-5, 5).map(str)
@@ -33,6 +36,58 @@ def is_good(record: tuple[str, ...]) -> bool:
     return len(record) == 2 and record[0].lstrip("-").isdigit()
 
 
+def clean(data: bytes) -> tuple[Cleaned, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Set bad rows of a file aside; return what came of it, the good rows and the entries."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "x.csv").write_bytes(data)
+        schema = ("n INT", "t STRING")
+        form = parse_format(ReadStepCsv(schema=schema))
+        piece = CsvRange(0, 0, str(folder / "x.csv"), 0, len(data), has_quotes=True)
+        part, aside = folder / "part", folder / "aside"
+        task = CsvTask(piece, form, typed_columns(parse_ddl(schema)), str(part), 0)
+        [result] = read_ranges(iter([task]))
+        if result.failure == ENCODING:
+            [(task, result)] = read_mended(iter([Mending(task, str(folder / "copy"))]))
+        assert result.failure is None
+        [cleaned] = clean_ranges(iter([CsvCleaning(task, "x.csv", str(aside), (0,), piece)]))
+        rows = pq.read_table(part).to_pylist()
+        return cleaned, rows, [json.loads(line) for line in aside.read_text().splitlines()]
+
+
+@given(
+    records=st.lists(
+        st.tuples(
+            st.sampled_from([b"1", b"22", b"x", b"\xff"]),
+            st.lists(
+                st.sampled_from([b"a", b"\n", b'""', b"\xc3", b"\xc3\xa9", b"\x80"]), max_size=5
+            ),
+            st.booleans(),
+        ),
+        max_size=12,
+    )
+)
+def test_records_with_bytes_that_are_no_text_are_set_aside(
+    records: list[tuple[bytes, list[bytes], bool]],
+) -> None:
+    lines = [
+        number + b',"' + b"".join(text) + b'"' + (b",more" if is_long else b"")
+        for number, text, is_long in records
+    ]
+    cleaned, rows, entries = clean(b"".join(line + b"\n" for line in lines))
+    good: list[bytes] = []
+    bad: list[bytes] = []
+    for (number, _, is_long), line in zip(records, lines, strict=True):
+        is_text = line.decode(errors="replace").encode() == line
+        (good if is_text and number.isdigit() and not is_long else bad).append(line)
+    wanted = [next(csv.reader(io.StringIO(line.decode(), newline=""))) for line in good]
+    assert [[str(row["n"]), row["t"]] for row in rows] == wanted
+    assert (cleaned.rows, cleaned.bad) == (len(good), len(bad))
+    assert [entry["raw"] for entry in entries] == [
+        line.decode(errors="backslashreplace") for line in bad
+    ]
+
+
 @given(records=RECORDS, blank=st.booleans())
 def test_each_record_is_a_row_or_set_aside(records: list[tuple[str, ...]], *, blank: bool) -> None:
     text = io.StringIO()
@@ -40,18 +95,8 @@ def test_each_record_is_a_row_or_set_aside(records: list[tuple[str, ...]], *, bl
     for record in records:
         writer.writerow(record)
         text.write("\n" if blank else "")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        data = text.getvalue().encode()
-        (folder / "x.csv").write_bytes(data)
-        schema = ("n INT", "t STRING")
-        form = parse_format(ReadStepCsv(schema=schema))
-        piece = CsvRange(0, 0, str(folder / "x.csv"), 0, len(data), has_quotes=True)
-        part, aside = folder / "part", folder / "aside"
-        task = CsvTask(piece, form, typed_columns(parse_ddl(schema)), str(part), 0)
-        [cleaned] = clean_ranges(iter([CsvCleaning(task, "x.csv", str(aside), (0,))]))
-        rows = pq.read_table(part).to_pylist()
-        entries = [json.loads(line) for line in aside.read_text().splitlines()]
+    data = text.getvalue().encode()
+    cleaned, rows, entries = clean(data)
     good = [record for record in records if is_good(record)]
     bad = [record for record in records if not is_good(record)]
     assert [(str(row["n"]), row["t"]) for row in rows] == good

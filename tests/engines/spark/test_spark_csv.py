@@ -202,10 +202,20 @@ def test_long_fields_are_read(ingestor: Make) -> None:
     assert [len(row["a"]) for row in found.rows] == [3_000_000, 3_000_001]
 
 
+def test_an_escape_character_at_the_end(ingestor: Make) -> None:
+    for quote, hint in (("", "check `escape`"), (None, "quote: ''")):
+        read = csv("a STRING", "b STRING", escape="\\", quote=quote)
+        with pytest.raises(
+            BadInputError, match=r"data\.csv:2: the file ends with the esc"
+        ) as found:
+            ingestor(read=read).text("a,b\n1,2\\")
+        assert hint in (found.value.hint or "")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'a,b\n1,2\n"x,3\n4,5\n', r"data\.csv:3: the quoted field .* is never closed"),
+        (b'a,b\n1,2\n"x,3\n4,5\n', r"data\.csv:3: the quote .* is never closed"),
         (b"a,b\n1,2\n3,\xff\n", r"data\.csv:3: not utf-8"),
         (b"a\xff,b\n1,2\n", r"data\.csv:1: the header is not utf-8"),
     ],
@@ -221,7 +231,7 @@ def test_files_that_are_broken(content: bytes, message: str, ingestor: Make) -> 
         (csv("a INT"), "a,b\n1,2\n", "wanted the 1 columns of the schema"),
         (csv(), "a,b,A\n1,2,3\n", "`a` and `A`"),
         (csv(), "column_2,\n1,2\n", "`column_2` and `column_2`, which are the same name"),
-        (csv("a ARRAY<INT>"), "a\n1\n", "cannot hold a ARRAY<INT>"),
+        (csv("a ARRAY<INT>"), "a\n1\n", "cannot hold ARRAY<INT>"),
         (csv("a INT", separator=";;"), "a\n1\n", "separator is ';;'"),
         (csv("a INT", encoding="klingon"), "a\n1\n", "'klingon' is not known"),
         (csv("a DATE", date_format="qq"), "a\n1\n", "read.dateFormat: cannot read the"),

@@ -103,7 +103,7 @@ def test_encodings_by_name(encoding: str, text: str, ingestor: Make) -> None:
 def test_a_file_in_another_encoding_is_refused(ingestor: Make) -> None:
     with pytest.raises(BadInputError, match=r"data\.csv is not utf-16") as caught:
         ingestor(read=ReadStepCsv(encoding="utf-16")).data(b"\xff\xfea\x00,")
-    assert caught.value.hint == "check `encoding`"
+    assert "utf-16-le or utf-16-be" in (caught.value.hint or "")
 
 
 @pytest.mark.spark

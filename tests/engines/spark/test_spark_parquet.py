@@ -172,3 +172,16 @@ def test_flights(ingestor: Make, real_data: Find) -> None:
     assert len(found.rows) == 231083
     original = pq.read_table(folder / "flights-200k.parquet")
     assert [row["delay"] for row in found.rows] == original.column("delay").to_pylist()
+
+
+def test_a_column_without_any_value_is_text_or_what_it_was(ingestor: Make, tmp_path: Path) -> None:
+    nothing = pa.table({"n": pa.nulls(2), "m": pa.nulls(2)})
+    numbers = pa.table({"n": [1, 2], "m": pa.nulls(2)})
+    dataset = ingestor(read=parquet())
+    dataset.files(written(tmp_path, numbers))
+    found = dataset.files(written(tmp_path, nothing))
+    assert [(row["n"], row["m"]) for row in found.rows] == [(None, None)] * 2
+    assert (found.schema.field("n").type, found.schema.field("m").type) == (pa.int64(), pa.string())
+    declared = ingestor(read=parquet("n TIMESTAMP", "m DECIMAL(5,2)"))
+    found = declared.files(written(tmp_path, nothing))
+    assert [(row["n"], row["m"]) for row in found.rows] == [(None, None)] * 2

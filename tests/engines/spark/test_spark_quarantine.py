@@ -13,6 +13,7 @@ from odf.engines.host.engine import SourceFile
 from odf.engines.spark.readers import csv as csv_reader
 from odf.engines.spark.readers import json as json_reader
 from odf.engines.spark.readers import quarantine as quarantine_module
+from odf.engines.spark.readers.encodings import encoding_name
 from odf.errors import BadInputError
 from odf.metadata.model import (
     MergeStrategyLedger,
@@ -149,12 +150,89 @@ def test_rows_of_several_files_and_ranges_in_their_order(
     ]
 
 
-def test_what_breaks_the_whole_file_is_an_error_still(aside: Callable[..., Aside]) -> None:
+def test_a_quote_that_is_never_closed_is_an_error_still(aside: Callable[..., Aside]) -> None:
     dataset = aside(read=CSV)
-    for content in (b'id,city,day\n1,"Rome,2024-01-01\n', b"id,city,day\n1,\xff,2024-01-01\n"):
-        with pytest.raises(BadInputError, match=r"never closed|not utf-?8"):
-            dataset.data(content)
-        assert not dataset.path.exists()
+    with pytest.raises(BadInputError, match=r"data\.csv:4: the quote .* never closed") as caught:
+        dataset.data(b'id,city,day\n1,Rome,2024-01-01\n2,"Os\nlo","2024-01-01\n3,Lima,\n')
+    assert "quote: ''" in (caught.value.hint or "")
+    assert not dataset.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "good", "bad"),
+    [
+        (None, "Košice", b"Ko\xc5"),
+        ("utf-8", "Košice", b"\xed\xa0\x80\xff"),
+        ("cp1252", "Zürich", b"Z\x81rich"),
+        ("ascii", "Bern", "é".encode()),
+        ("shift_jis", "東京", b"\xa0"),
+        ("gb18030", "北京", b"\xff\xff"),
+        ("iso2022_jp", "東京", b"\xe9"),
+    ],
+)
+@pytest.mark.parametrize("range_size", [30, 1 << 20])
+def test_rows_with_bytes_that_are_no_text(
+    encoding: str | None,
+    good: str,
+    bad: bytes,
+    range_size: int,
+    aside: Callable[..., Aside],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = csv_reader.open_csv
+    monkeypatch.setattr(
+        "odf.engines.spark.readers.read.open_csv",
+        lambda *args, **options: original(*args, **options, range_size=range_size),
+    )
+    name = encoding or "utf-8"
+    town = good.encode(name)
+    dataset = aside(read=ReadStepCsv(schema=SCHEMA, header=True, encoding=encoding))
+    content = b"\n".join(
+        [
+            b"id,city,day",
+            b"1," + town + b",2024-01-01",
+            b'2,"a\n' + bad + b'",soon',
+            b"3," + town + b",2024-01-03",
+            b"4," + bad,
+            b"5,x,2024-01-05" + bad,
+            b"6," + town + b",2024-01-06",
+            b"",
+        ]
+    )
+    found = dataset.data(content)
+    assert [(row["id"], row["city"]) for row in found.rows] == [(1, good), (3, good), (6, good)]
+    shown = "".join(f"\\x{byte:02x}" if byte > 0x7F else chr(byte) for byte in bad)
+    if name == "utf-8":
+        shown = bad.decode(errors="backslashreplace")
+    entries = dataset.entries
+    assert [(e["line"], e["column"], e["raw"]) for e in entries] == [
+        (3, "city", f'2,"a\n{shown}",soon'),
+        (6, None, f"4,{shown}"),
+        (7, "day", f"5,x,2024-01-05{shown}"),
+    ]
+    assert entries[0]["value"] == f"a\n{shown}"
+    assert entries[0]["wanted"] == encoding_name(encoding, "CSV")
+    assert [other["column"] for other in entries[0]["also"]] == ["day"]
+    with pytest.raises(BadInputError, match=r"data\.csv:(3|4): not ") as caught:
+        dataset.dataset.data(content)
+    assert "--on-bad-rows quarantine" in (caught.value.hint or "")
+
+
+def test_types_are_found_without_rows_that_are_no_text(aside: Callable[..., Aside]) -> None:
+    dataset = aside(read=ReadStepCsv(header=True, infer_schema=True))
+    found = dataset.data(b"id,n\n1,2\n\xff3,4\n5,\xff\n6,7\n")
+    assert [(row["id"], row["n"]) for row in found.rows] == [(1, 2), (6, 7)]
+    assert [entry["raw"] for entry in dataset.entries] == ["\\xff3,4", "5,\\xff"]
+
+
+def test_under_a_snapshot_a_key_that_is_no_text_is_none(aside: Callable[..., Aside]) -> None:
+    read = ReadStepCsv(schema=("id STRING", "city STRING"), header=True)
+    dataset = aside(read=read, merge=SNAPSHOT)
+    dataset.data(b"id,city\n1,Rome\n2,Oslo\n")
+    found = dataset.data(b"id,city\n1,R\xf4me\n3,Bern\n")
+    assert [(row["op"], row["id"]) for row in found.rows] == [(1, "2"), (0, "3")]
+    with pytest.raises(BadInputError, match=r"the key of data\.csv:3 cannot be read"):
+        dataset.data(b"id,city\n1,Rome\n\xf4,Oslo\n")
 
 
 def test_columns_are_inferred_without_records_that_cannot_be_read(
@@ -211,6 +289,13 @@ def test_bad_elements_of_documents(aside: Callable[..., Aside]) -> None:
     assert [(e["element"], e["raw"]) for e in dataset.entries] == [(2, '{"id":"x"}'), (3, "7")]
     with pytest.raises(BadInputError, match="not JSON"):
         dataset.text('{"rows": [{"id": 1}, {"id"')
+    content = b'{"rows": [{"id": 1}, {"id": 2, "x": "\xe9"}, {"id": 4}]}'
+    assert [row["id"] for row in dataset.data(content).rows] == [1, 4]
+    (entry,) = dataset.entries
+    assert (entry["element"], entry["problem"]) == (2, "not utf-8")
+    assert entry["raw"] == '{"id": 2, "x": "\\xe9"}'
+    with pytest.raises(BadInputError, match="not utf-8"):
+        dataset.data(content.replace(b"rows", b"\xe9ows"))
     features = aside(read=ReadStepGeoJson(schema=("id BIGINT", "geometry STRING")))
     found = features.text(
         '{"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {"id": "x"},'
@@ -218,6 +303,43 @@ def test_bad_elements_of_documents(aside: Callable[..., Aside]) -> None:
     )
     assert [row["id"] for row in found.rows] == [2]
     assert [entry["feature"] for entry in features.entries] == [1]
+
+
+def test_bad_elements_in_later_pieces_of_a_document(
+    aside: Callable[..., Aside], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = json_reader.open_json
+    opened = []
+
+    def small(*args: Any, **options: Any) -> json_reader.JsonSource:
+        opened.append(original(*args, **options, range_size=100))
+        return opened[-1]
+
+    monkeypatch.setattr("odf.engines.spark.readers.read.open_json", small)
+    rows: list[dict[str, Any]] = [{"id": n if n % 7 else f"bad {n}"} for n in range(100)]
+    rows[50] = {"id": None}
+    dataset = aside(read=ReadStepJson(schema=("id BIGINT",)))
+    found = dataset.text(json.dumps(rows), json.dumps(rows[:20]))
+    assert [len(source.ranges) for source in opened] == [16]
+    numbers = [n for n in range(100) if n % 7]
+    assert [row["id"] for row in found.rows] == [
+        *(None if n == 50 else n for n in numbers),
+        *(n for n in numbers if n < 20),
+    ]
+    assert [(entry["file"], entry["element"]) for entry in dataset.entries] == [
+        *(("data-0.csv", n + 1) for n in range(0, 100, 7)),
+        *(("data-1.csv", n + 1) for n in range(0, 20, 7)),
+    ]
+    with pytest.raises(BadInputError, match=r"data-0\.csv: element 1: .*") as caught:
+        dataset.dataset.text(json.dumps(rows), "[]")
+    assert [problem.split(":")[1] for problem in caught.value.problems][:3] == [
+        " element 1",
+        " element 8",
+        " element 15",
+    ]
+    ledger = aside(read=ReadStepJson(schema=("id BIGINT",)), merge=MergeStrategyLedger(("id",)))
+    with pytest.raises(BadInputError, match=r"element 51: key column `id` is null"):
+        ledger.text(json.dumps(rows))
 
 
 def test_bad_rows_of_parquet(aside: Callable[..., Aside]) -> None:

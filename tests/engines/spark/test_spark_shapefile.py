@@ -140,3 +140,71 @@ def test_countries_are_those_of_the_other_forms(
     dataset.read = ReadStepNdGeoJson()
     again = dataset.files([SourceFile(str(folder / f"{name}.ndgeojson"), "same")])
     assert again.rows == []
+
+
+def many(folder: Path, **cut: int) -> str:
+    """Write a shapefile of ten points; some of its files end early, or are left out by 0."""
+    streams = {suffix: io.BytesIO() for suffix in ("shp", "shx", "dbf")}
+    with shapefile.Writer(**streams) as writer:
+        writer.shapeType = shapefile.POINT
+        writer.field("n", "N", 5, 0)
+        for n in range(10):
+            writer.point(n, n)
+            writer.record(n)
+    contents = {suffix: stream.getvalue() for suffix, stream in streams.items()}
+    for suffix, end in cut.items():
+        contents[suffix] = contents[suffix][:end]
+    return archive(folder, {f"a.{suffix}": data for suffix, data in contents.items() if data})
+
+
+RECORD, ENTRY = 28, 8
+
+
+@pytest.mark.filterwarnings("ignore:Declared file size")
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {"shp": 100 + 5 * RECORD},
+        {"shp": 100 + 5 * RECORD, "shx": 0},
+        {"shp": 100 + 5 * RECORD, "shx": 100 + 5 * ENTRY},
+        {"shx": 100 + 5 * ENTRY},
+        {"shx": 100 + 5 * ENTRY + 1},
+        {"dbf": -12},
+        {"shp": 100, "shx": 0},
+        {"shp": 3, "shx": 0},
+    ],
+    ids=str,
+)
+def test_what_was_cut_off_is_no_shapefile_of_fewer_shapes(
+    cut: dict[str, int], tmp_path: Path
+) -> None:
+    with pytest.raises(DocumentError, match="cut off") as caught:
+        list(shapefile_records(many(tmp_path, **cut), None))
+    assert "unzip -t" in (caught.value.hint or "")
+
+
+def test_files_of_different_numbers_do_not_fit(tmp_path: Path) -> None:
+    path = many(tmp_path)
+    with zipfile.ZipFile(path) as packed:
+        contents = {name: bytearray(packed.read(name)) for name in packed.namelist()}
+    contents["a.dbf"][4:8] = (9).to_bytes(4, "little")
+    fewer = archive(tmp_path, {name: bytes(data) for name, data in contents.items()})
+    with pytest.raises(DocumentError, match="10 shapes, and attributes of 9"):
+        list(shapefile_records(fewer, None))
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_shapes_of_deleted_rows_are_deleted(tmp_path: Path, *, index: bool) -> None:
+    """Attributes stay with their shapes."""
+    path = many(tmp_path, **({} if index else {"shx": 0}))
+    with zipfile.ZipFile(path) as packed:
+        contents = {name: bytearray(packed.read(name)) for name in packed.namelist()}
+    table = contents["a.dbf"]
+    header, size = (int.from_bytes(table[at : at + 2], "little") for at in (8, 10))
+    for row in (0, 4):
+        table[header + row * size] = ord("*")
+    path = archive(tmp_path, {name: bytes(data) for name, data in contents.items()})
+    found = [record.value for record in shapefile_records(path, None)]
+    left = [1, 2, 3, 5, 6, 7, 8, 9]
+    assert [value["properties"]["n"] for value in found] == left  # type: ignore[index]
+    assert [float(value["geometry"]["coordinates"][0]) for value in found] == left  # type: ignore[index]

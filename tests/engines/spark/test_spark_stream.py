@@ -15,7 +15,8 @@ from odf.engines.spark.engine import SparkEngine
 from odf.engines.spark.merge.layout import NewRows, make_layout
 from odf.engines.spark.merge.streamed import append_streamed
 from odf.engines.spark.parts import Parts
-from odf.engines.spark.readers.csv import RANGE_SIZE, open_csv
+from odf.engines.spark.readers.csv import open_csv
+from odf.engines.spark.readers.csv_cut import RANGE_SIZE
 from odf.engines.spark.readers.csv_format import parse_format
 from odf.engines.spark.readers.csv_stream import CsvStream
 from odf.errors import BadInputError

@@ -162,8 +162,13 @@ def test_a_chain_that_was_reorganised(chain: Chain, around: Around) -> None:
         take(around, step(chain, contract), first.source_state)
     assert "odf reset" in (refused.value.hint or "")
     chain.log(contract, [ANN], word(7))
-    with pytest.raises(BadInputError, match=r"re-organised: block 2 .* is 0x"):
+    with pytest.raises(BadInputError, match=r"re-organised: block 2 ") as refused:
         take(around, step(chain, contract), first.source_state)
+    assert first.source_state is not None
+    was = first.source_state.value.partition("@")[2]
+    now = chain.call("eth_getBlockByNumber", "0x2", False)["hash"]
+    assert f"was read as 0x{was} and is {now} now" in refused.value.message
+    assert "odf reset" in (refused.value.hint or "")
 
 
 def test_an_event_of_the_same_hash_and_another_shape(chain: Chain, around: Around) -> None:

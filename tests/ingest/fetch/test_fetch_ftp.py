@@ -242,3 +242,35 @@ def test_servers_that_make_no_sense(says: Callable[[bytes | None], bytes], aroun
             listening.shutdown(socket.SHUT_RDWR)
             thread.join()
     assert around.leftovers == []
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "value"),
+    [
+        ("ftp://data.example.org/a.csv", "ftp_proxy", "http://me:pw@proxy.example.org:3128"),
+        ("ftp://data.example.org/a.csv", "ALL_PROXY", "proxy.example.org:3128"),
+        ("ftps://data.example.org/a.csv", "FTPS_PROXY", "http://proxy.example.org:3128"),
+        ("ftps://data.example.org/a.csv", "FTP_PROXY", "http://proxy.example.org:3128"),
+    ],
+)
+def test_a_proxy_is_not_gone_around_in_silence(
+    url: str, name: str, value: str, around: Around
+) -> None:
+    with pytest.raises(TransportError, match=r"http://proxy\.example\.org:3128 is conf") as caught:
+        take(around, url, proxies={name: value})
+    assert "data.example.org into NO_PROXY" in (caught.value.hint or "")
+    assert "pw" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "proxies",
+    [
+        {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"},
+        {"FTP_PROXY": "http://127.0.0.1:9"},  # this machine is reached directly
+    ],
+)
+def test_proxies_for_others_do_not_matter(
+    proxies: dict[str, str], ftp: Ftp, around: Around
+) -> None:
+    ftp.write("a.csv", b"x\n")
+    assert content(take(around, ftp.url("a.csv"), proxies=proxies)) == b"x\n"

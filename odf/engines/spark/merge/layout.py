@@ -23,11 +23,13 @@ class NewRows:
         parts: The rows.
         stored: Name, type in the slice and nullability of each column of the parts.
         label: Says where some rows came from, given their values of the hidden row column.
+        notes: What there is to tell a person about the files that they were read from.
     """
 
     parts: Parts
     stored: pa.Schema
     label: Callable[[Sequence[int]], list[str]]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

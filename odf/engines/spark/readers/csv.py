@@ -2,8 +2,8 @@
 
 The values never pass the JVM: a task maps its range of the file, parses it with Arrow and writes
 a part (spark-speed.md §A). Inside quotes a line end need not end a record, so files with quotes
-are cut where it seems to, and every task proves that its range ends outside of quotes. If one does
-not, the file is read in one piece. With an escape character there is no such proof, and no cut.
+are cut where it seems to, and every task proves that its range ends with a record. If one does not,
+the file is read in one piece.
 """
 
 import codecs
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from odf.engines.host.engine import HIDDEN_PREFIX, SourceFile
 from odf.engines.spark.parts import Parts
+from odf.engines.spark.readers.csv_cut import RANGE_SIZE, cut_file
 from odf.engines.spark.readers.csv_errors import refuse_bad_rows
 from odf.engines.spark.readers.csv_format import (
     CsvColumn,
@@ -22,10 +23,17 @@ from odf.engines.spark.readers.csv_format import (
     text_columns,
     typed_columns,
 )
+from odf.engines.spark.readers.csv_hints import (
+    SEPARATORS,
+    names_in_another_order,
+    separator_hint,
+)
 from odf.engines.spark.readers.csv_infer import inferred, look_at_ranges, without_values
+from odf.engines.spark.readers.csv_mend import Mending, look_at_mended, read_mended
 from odf.engines.spark.readers.csv_quarantine import CsvCleaning, clean_ranges
-from odf.engines.spark.readers.csv_scan import first_record
+from odf.engines.spark.readers.csv_scan import UnreadableHeaderError, first_record
 from odf.engines.spark.readers.csv_task import (
+    ENCODING,
     UNCLOSED,
     CsvRange,
     CsvTask,
@@ -34,23 +42,19 @@ from odf.engines.spark.readers.csv_task import (
     read_ranges,
 )
 from odf.engines.spark.readers.encodings import as_utf8
+from odf.engines.spark.readers.hints import encoding_hint
 from odf.engines.spark.readers.known import KnownColumns
 from odf.engines.spark.readers.quarantine import Quarantine
+from odf.engines.spark.readers.sniff import looks_like
 from odf.errors import BadInputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RANGE_SIZE: Final = 16 * 1024 * 1024
-"""Bytes of a file that one task reads; enough to be worth a task, small enough to share out."""
-
 ORDINAL_BITS: Final = 40
 """Rows that a range can have, as a power of two."""
 
 _BOM: Final = codecs.BOM_UTF8
-
-_LONGEST_LOOK: Final = 1 << 20
-"""Bytes in which the end of a record is looked for; a wrong guess costs time only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,18 @@ class CsvSource:
         ranges: The pieces of all of them, in order.
         form: How they are written.
         columns: The columns.
+        scratch: Folder for copies.
     """
 
     files: tuple[CsvFile, ...]
     ranges: tuple[CsvRange, ...]
     form: CsvFormat
     columns: tuple[CsvColumn, ...]
+    scratch: Path
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what about the files makes one wonder, though they can be read."""
+        return tuple(note for file in self.files if (note := _doubt(file, self.form, self.columns)))
 
 
 class CutInsideQuotes(Exception):  # noqa: N818  # nothing is wrong with the file
@@ -121,9 +131,12 @@ def open_csv(
     ranges: list[CsvRange] = []
     for number, file in enumerate(looked):
         _check_width(file, form, columns)
-        for start, end, has_quotes in _cut(file, form, range_size, cut_quoted=cut_quoted):
-            ranges.append(CsvRange(len(ranges), number, file.path, start, end, has_quotes))
-    return CsvSource(looked, tuple(ranges), form, columns)
+        for start, end, has_quotes in cut_file(
+            file.path, file.data_start, form, range_size, cut_quoted=cut_quoted
+        ):
+            goes_on = end < file.size
+            ranges.append(CsvRange(len(ranges), number, file.path, start, end, has_quotes, goes_on))
+    return CsvSource(looked, tuple(ranges), form, columns, scratch)
 
 
 def read_csv(
@@ -156,8 +169,11 @@ def read_csv(
         spread = spark.sparkContext.parallelize(tasks, len(tasks))
         results = sorted(spread.mapPartitions(read_ranges).collect(), key=lambda r: r.index)
     check_cuts(source, results)
-    bad = [result for result in results if not result.is_good]
-    rows = sum(result.rows for result in results if result.is_good)
+    if quarantine is not None and any(result.failure == ENCODING for result in results):
+        _mend(spark, source, tasks, results)
+        check_cuts(source, results)
+    bad = [result for result in results if not result.is_good or _is_mended(source, tasks, result)]
+    rows = sum(result.rows for result in results) - sum(result.rows for result in bad)
     if bad and (quarantine is None or any(result.failure for result in bad)):
         refuse_bad_rows(source, results)
     elif bad and quarantine is not None:
@@ -170,6 +186,30 @@ def read_csv(
     )
 
 
+def _mend(
+    spark: "SparkSession", source: CsvSource, tasks: list[CsvTask], results: list[RangeResult]
+) -> None:
+    """Have ranges with bytes that are no text read from copies that can be read."""
+    mendings = _mendings(source, tasks, results)
+    spread = spark.sparkContext.parallelize(mendings, len(mendings))
+    for task, result in spread.mapPartitions(read_mended).collect():
+        tasks[result.index], results[result.index] = task, result
+
+
+def _mendings(
+    source: CsvSource, tasks: Sequence[CsvTask], results: Sequence[RangeResult]
+) -> list[Mending]:
+    return [
+        Mending(tasks[result.index], str(source.scratch / f"mended-{result.index}.csv"))
+        for result in results
+        if result.failure == ENCODING
+    ]
+
+
+def _is_mended(source: CsvSource, tasks: Sequence[CsvTask], result: RangeResult) -> bool:
+    return tasks[result.index].range != source.ranges[result.index]
+
+
 def _set_aside(
     spark: "SparkSession", source: CsvSource, tasks: Sequence[CsvTask], quarantine: Quarantine
 ) -> int:
@@ -177,7 +217,11 @@ def _set_aside(
     keys = quarantine.key_positions([column.name for column in source.columns])
     cleanings = [
         CsvCleaning(
-            task, source.files[task.range.file].name, quarantine.place(task.range.index), keys
+            task,
+            source.files[task.range.file].name,
+            quarantine.place(task.range.index),
+            keys,
+            origin=source.ranges[task.range.index],
         )
         for task in tasks
     ]
@@ -207,6 +251,10 @@ def infer_types(
         return source
     spread = spark.sparkContext.parallelize(tasks, len(tasks))
     seen = sorted(spread.mapPartitions(look_at_ranges).collect(), key=lambda s: s.result.index)
+    if tolerant and (mendings := _mendings(source, tasks, [one.result for one in seen])):
+        spread = spark.sparkContext.parallelize(mendings, len(mendings))
+        for one in spread.mapPartitions(look_at_mended).collect():
+            seen[one.result.index] = one
     check_cuts(source, [one.result for one in seen])
     if any(one.result.failure if tolerant else not one.result.is_good for one in seen):
         refuse_bad_rows(source, [one.result for one in seen])
@@ -217,10 +265,10 @@ def infer_types(
 
 
 def check_cuts(source: CsvSource, results: Sequence[RangeResult]) -> None:
-    """Make sure that no range ends inside quotes other than where its file ends.
+    """Make sure that every range but the last of its file ends with a record.
 
-    The first range begins with a record. If it ends outside of quotes then so does the second
-    begin with one, and so on.
+    The first range begins with a record. If it ends with one then the second begins with one, and
+    so on.
 
     Raises:
         CutInsideQuotes: One does, so what was read of the ranges means nothing.
@@ -249,7 +297,11 @@ def _look_at(file: SourceFile, form: CsvFormat, copy: Path) -> CsvFile:
     ):
         start = len(_BOM) if data[: len(_BOM)] == _BOM else 0
         with memoryview(data) as view:
-            first = first_record(view, start, form, file.name)
+            try:
+                first = first_record(view, start, form, file.name)
+            except UnreadableHeaderError as error:
+                hint = looks_like(path, "CSV") or encoding_hint(form.encoding)
+                raise UnreadableHeaderError(error.message, hint) from None
         data_start = first.end if form.header else start
         return CsvFile(file.name, path, data_start, size, first.fields)
 
@@ -306,80 +358,32 @@ def _check_width(file: CsvFile, form: CsvFormat, columns: Sequence[CsvColumn]) -
             f"({_listed([column.name for column in columns])}), got {len(file.first)} in the "
             f"header ({_listed(file.first)})",
             reason="csv",
-            hint="check `schema` and `separator`",
+            hint=looks_like(file.path, "CSV")
+            or separator_hint(file, form, len(columns))
+            or "check `schema` and `separator`; lines before the header are taken away by a Pipe "
+            "step, for example with command: [tail, -n, '+2']",
         )
+
+
+def _doubt(file: CsvFile, form: CsvFormat, columns: Sequence[CsvColumn]) -> str | None:
+    if not form.header:
+        return None
+    if names_in_another_order(file, columns):
+        return (
+            f"{file.name}: the header has the columns of the schema in another order "
+            f"({_listed(file.first)}); the schema names fields by position"
+        )
+    separators = [one for one in SEPARATORS if one in "".join(file.first)]
+    if len(file.first) == 1 and form.columns is None and separators:
+        return (
+            f"{file.name}: the header is one column, {_listed(file.first)!r}: should `separator` "
+            f"be {separators[0]!r}?"
+        )
+    return None
 
 
 def _listed(names: Sequence[str]) -> str:
     most = 12
     shown = ", ".join(names[:most])
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
     return shown if len(names) <= most else f"{shown}, …"
-
-
-def _cut(
-    file: CsvFile, form: CsvFormat, range_size: int, *, cut_quoted: bool
-) -> list[tuple[int, int, bool]]:
-    """Return start, end and whether there are quotes of each range of a file."""
-    if file.data_start >= file.size:
-        return []
-    with (
-        Path(file.path).open("rb") as opened,
-        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data,
-    ):
-        quote = form.quote.encode() if form.quote else b""
-        special = [c for c in (quote, (form.escape or "").encode()) if c]
-        is_special = _holds(data, file.data_start, special)
-        if is_special and (form.escape or not cut_quoted):
-            return [(file.data_start, file.size, True)]
-        ranges = []
-        start = file.data_start
-        while start < file.size:
-            if is_special:
-                end = _record_end(data, start, start + range_size - 1, quote)
-            else:
-                end = _line_end(data, start + range_size - 1)
-            ranges.append((start, end, is_special and data.find(quote, start, end) >= 0))
-            _let_go(data, start, end)
-            start = end
-        return ranges
-
-
-def _holds(data: mmap.mmap, start: int, wanted: Sequence[bytes]) -> bool:
-    """Tell whether one of some single bytes is in a file, from a place on."""
-    for at in range(start, len(data), RANGE_SIZE):
-        if any(data.find(byte, at, at + RANGE_SIZE) >= 0 for byte in wanted):
-            return True
-        _let_go(data, at, at + RANGE_SIZE)
-    return False
-
-
-def _let_go(data: mmap.mmap, start: int, end: int) -> None:
-    """Give back the memory of pages that were looked at; else a large file would fill it."""
-    first = start - start % mmap.PAGESIZE
-    data.madvise(mmap.MADV_DONTNEED, first, min(end, len(data)) - first)
-
-
-def _record_end(data: mmap.mmap, start: int, at: int, quote: bytes) -> int:
-    """Return where a record seems to end, at some place or behind it.
-
-    Args:
-        data: The file.
-        start: Where a record begins.
-        at: The place.
-        quote: Around fields; those that are opened before a record's end are closed.
-    """
-    first = _line_end(data, at)
-    end, quotes = first, data[start:first].count(quote)
-    while quotes % 2 and end < len(data):
-        if end - at > _LONGEST_LOOK:
-            # Rather a lone quote in a field without quotes than such a long field.
-            return first
-        before, end = end, _line_end(data, end)
-        quotes += data[before:end].count(quote)
-    return end
-
-
-def _line_end(data: mmap.mmap, at: int) -> int:
-    """Return the place behind the first line end from here on."""
-    found = data.find(b"\n", at)
-    return len(data) if found < 0 else found + 1

@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from odf.engines.spark.readers.csv_format import CsvColumn
+from odf.engines.spark.readers.csv_hints import hint_for
 from odf.engines.spark.readers.csv_scan import (
     count_lines,
-    last_record_line,
+    ends_escaped,
     locate,
+    unclosed_quote_line,
     undecodable_line,
 )
 from odf.engines.spark.readers.csv_task import (
+    ENCODING,
     MAX_PROBLEMS,
     UNCLOSED,
     BadCell,
@@ -52,8 +55,7 @@ def refuse_bad_rows(source: "CsvSource", results: Sequence[RangeResult]) -> NoRe
         f"{problems[0]} ({counts}); nothing was ingested",
         reason="bad_rows",
         problems=problems,
-        hint="correct the file or the schema; a column with mixed values can be read as STRING "
-        "and converted in the preprocess query",
+        hint=hint_for(source, results),
         details={"counts": counts},
     )
 
@@ -79,13 +81,17 @@ def row_lines(source: "CsvSource", rows: Sequence[tuple[int, int]]) -> list[str]
 def _problems(source: "CsvSource", piece: CsvRange, result: RangeResult) -> Iterator[str]:
     name = source.files[piece.file].name
     data, first_line = load_range(piece)
-    if result.failure == "encoding":
+    if result.failure == ENCODING:
         line = undecodable_line(data, first_line)
         yield f"{name}:{line}: not {source.form.encoding}"
         return
+    if result.failure == UNCLOSED and ends_escaped(data, source.form):
+        line = first_line + count_lines(data)
+        yield f"{name}:{line}: the file ends with the escape character, and nothing behind it"
+        return
     if result.failure == UNCLOSED:
-        line = last_record_line(data, first_line, source.form)
-        yield f"{name}:{line}: the quoted field that begins in this record is never closed"
+        line = unclosed_quote_line(data, first_line, source.form)
+        yield f"{name}:{line}: the quote that is opened here is never closed"
         return
     if result.failure:
         yield f"{name}: cannot be read as CSV: {result.failure}"

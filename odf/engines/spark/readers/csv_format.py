@@ -88,6 +88,8 @@ def parse_format(step: ReadStepCsv) -> CsvFormat:
         raise BadInputError(
             f"CSV separator {found.separator!r} is the quote or the escape character too",
             reason="csv",
+            hint="give each of `separator`, `quote` and `escape` a character of its own; "
+            "`quote: ''` turns quoting off",
         )
     return found
 
@@ -111,7 +113,7 @@ def _typed_column(column: Column) -> CsvColumn:
     described = describe_type(column.type)
     if converter(target) is None:
         raise BadInputError(
-            f"column `{column.name}`: a CSV field cannot hold a {described}",
+            f"column `{column.name}`: a CSV field cannot hold {described}",
             reason="schema",
             hint="read it as STRING and convert it in the preprocess query",
         )
@@ -146,5 +148,7 @@ def _character(option: str, given: str | None, default: str | None) -> str | Non
         raise BadInputError(
             f"CSV option {option} is {given!r}: wanted one ASCII character that ends no line",
             reason="csv",
+            hint="a tab is written \\t; a file with other separators can be converted by a Pipe "
+            "step, for example with sed",
         )
     return text

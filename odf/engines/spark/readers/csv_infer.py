@@ -8,6 +8,7 @@ are the live peer's, except that numbers with leading zeros are codes and stay t
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -17,8 +18,8 @@ from odf.engines.spark.readers import texts
 from odf.engines.spark.readers.csv_task import (
     CsvTask,
     RangeResult,
+    read_as_it_takes,
     text_batches,
-    with_large_enough_blocks,
 )
 from odf.engines.spark.readers.time_formats import TimeFormats
 
@@ -68,7 +69,7 @@ class CsvSeen:
 def look_at_ranges(tasks: Iterator[CsvTask]) -> Iterator[CsvSeen]:
     """Find out what the columns of the ranges of a partition hold."""
     pa.set_cpu_count(1)
-    return (_look(task) for task in tasks)
+    return (look_at(task) for task in tasks)
 
 
 def inferred(names: Sequence[str], seen: Sequence[Sequence[int]]) -> tuple[Column, ...]:
@@ -98,16 +99,17 @@ def _joined(names: Sequence[str], seen: Sequence[Sequence[int]]) -> list[int]:
     return found
 
 
-def _look(task: CsvTask) -> CsvSeen:
+def look_at(task: CsvTask) -> CsvSeen:
+    """Find out what the columns of a range hold."""
     sort_of = _sorter(task.form.times)
-    return with_large_enough_blocks(task, lambda size: _look_in(task, sort_of, size), _broken)
+    return read_as_it_takes(task, partial(_look_in, sort_of), _broken)
 
 
 def _broken(task: CsvTask, failure: str) -> CsvSeen:
     return CsvSeen(RangeResult(task.range.index, failure=failure), [0] * len(task.columns))
 
 
-def _look_in(task: CsvTask, sort_of: Callable[[str], int], block_size: int) -> CsvSeen:
+def _look_in(sort_of: Callable[[str], int], task: CsvTask, block_size: int) -> CsvSeen:
     seen = CsvSeen(RangeResult(task.range.index), [0] * len(task.columns))
     for batch in text_batches(task, block_size, seen.result):
         for position, column in enumerate(batch.columns):

@@ -1,7 +1,9 @@
 """A second look at a range of a CSV file that holds bad rows; runs in Spark's Python workers."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,16 +15,18 @@ from odf.engines.spark.readers.csv_format import CsvColumn
 from odf.engines.spark.readers.csv_scan import Scanned, scan
 from odf.engines.spark.readers.csv_task import (
     BadCell,
+    CsvRange,
     CsvTask,
     RangeResult,
     part_schema,
+    read_as_it_takes,
     text_batches,
-    with_large_enough_blocks,
 )
 from odf.engines.spark.readers.quarantine import AsideWriter, Cleaned, Fault, leave_out
 from odf.limits import MAX_SET_ASIDE_ROWS
 
 _Bad = dict[int, list[BadCell]]
+_Undecodable = dict[int, Mapping[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +38,20 @@ class CsvCleaning:
         name: What the user calls the file.
         aside: The file for the bad rows.
         keys: Positions of the columns whose values are kept.
+        origin: The range as it is in the file; the task may read a copy without the bytes that
+            are not in the file's encoding.
     """
 
     task: CsvTask
     name: str
     aside: str
     keys: tuple[int, ...]
+    origin: CsvRange
+
+    def scan(self) -> Iterator[Scanned]:
+        """Pass by all records, as they are in the file."""
+        data, first_line = load_range(self.origin)
+        return scan(data, first_line, self.task.form, len(self.task.columns))
 
 
 def clean_ranges(cleanings: Iterator[CsvCleaning]) -> Iterator[Cleaned]:
@@ -49,9 +61,11 @@ def clean_ranges(cleanings: Iterator[CsvCleaning]) -> Iterator[Cleaned]:
 
 
 def _clean(cleaning: CsvCleaning) -> Cleaned:
-    task = cleaning.task
-    bad, keys, cleaned = with_large_enough_blocks(
-        task, lambda size: _write_good(cleaning, size), _cannot
+    undecodable = _find_undecodable(cleaning)
+    if len(undecodable) > MAX_SET_ASIDE_ROWS:
+        return Cleaned(cleaning.task.range.index, too_many=True)
+    bad, keys, cleaned = read_as_it_takes(
+        replace(cleaning.task, tolerant=True), partial(_write_good, cleaning, undecodable), _cannot
     )
     if cleaned.too_many:
         return cleaned
@@ -61,14 +75,27 @@ def _clean(cleaning: CsvCleaning) -> Cleaned:
     return cleaned
 
 
+def _find_undecodable(cleaning: CsvCleaning) -> _Undecodable:
+    """Find rows with bytes that are not in the encoding of the file; no more than are set aside."""
+    if cleaning.origin == cleaning.task.range:
+        return {}
+    found = (
+        (record.row, record.undecodable)
+        for record in cleaning.scan()
+        if record.undecodable and record.row is not None
+    )
+    return dict(islice(found, MAX_SET_ASIDE_ROWS + 1))
+
+
 def _cannot(_task: CsvTask, failure: str) -> tuple[_Bad, list[pa.Table], Cleaned]:
     # The same bytes could be read a moment ago.
     raise ValueError(f"a file changed while it was read: {failure}")
 
 
-def _write_good(cleaning: CsvCleaning, block_size: int) -> tuple[_Bad, list[pa.Table], Cleaned]:
+def _write_good(
+    cleaning: CsvCleaning, undecodable: _Undecodable, task: CsvTask, block_size: int
+) -> tuple[_Bad, list[pa.Table], Cleaned]:
     """Write the good rows; return the bad cells by row, and the keys of the bad rows."""
-    task = cleaning.task
     schema = part_schema(task.columns)
     names = [task.columns[position].name for position in cleaning.keys]
     result = RangeResult(task.range.index)
@@ -77,13 +104,18 @@ def _write_good(cleaning: CsvCleaning, block_size: int) -> tuple[_Bad, list[pa.T
     keys: list[pa.Table] = []
     with PartWriter(task.output, schema) as writer:
         for texts in text_batches(task, block_size, result):
-            batch, here = _converted(task, texts, result.rows, schema)
+            first = result.rows
+            batch, here = _converted(task, texts, first, schema)
             result.rows += texts.num_rows
+            for row in undecodable:
+                if first <= row < result.rows:
+                    here.setdefault(row, [])
             if here:
                 bad |= here
-                first = result.rows - texts.num_rows
-                places = [row - first for row in sorted(here)]
-                keys.append(pa.Table.from_batches([batch]).select(names).take(places))
+                rows = sorted(here)
+                places = [row - first for row in rows]
+                found = pa.Table.from_batches([batch]).select(names).take(places)
+                keys.append(_without(found, cleaning.keys, rows, undecodable))
                 batch = leave_out(batch, places)
             cleaned.rows += batch.num_rows
             writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
@@ -91,6 +123,17 @@ def _write_good(cleaning: CsvCleaning, block_size: int) -> tuple[_Bad, list[pa.T
                 cleaned.too_many = True
                 break
     return bad, keys, cleaned
+
+
+def _without(
+    keys: pa.Table, positions: Sequence[int], rows: Sequence[int], undecodable: _Undecodable
+) -> pa.Table:
+    """Return key columns of rows with null in the place of what is not in the encoding."""
+    for number, position in enumerate(positions):
+        known = pa.array([position not in undecodable.get(row, ()) for row in rows])
+        column = pc.if_else(known, keys.column(number), None)
+        keys = keys.set_column(number, keys.schema.field(number).with_nullable(True), column)
+    return keys
 
 
 def _converted(
@@ -125,18 +168,17 @@ def _convert(task: CsvTask, column: CsvColumn, values: pa.Array) -> Converted:
 def _write_aside(cleaning: CsvCleaning, bad: _Bad, cleaned: Cleaned) -> list[str]:
     """Write down the bad rows; return where those are that have all their fields, in order."""
     task = cleaning.task
-    data, first_line = load_range(task.range)
     width = len(task.columns)
     labels = []
     with AsideWriter(cleaning.aside) as aside:
-        for record in scan(data, first_line, task.form, width):
+        for record in cleaning.scan():
             where = {"file": cleaning.name, "line": record.line}
             label = f"{cleaning.name}:{record.line}"
             if record.row is None:
                 faults = [_ragged(record, width)]
                 cleaned.without_key = cleaned.without_key or label
             elif record.row in bad:
-                faults = [_fault(task.columns[c.column], c) for c in bad[record.row]]
+                faults = _faults(task, record, bad[record.row])
                 labels.append(label)
             else:
                 continue
@@ -150,5 +192,18 @@ def _ragged(record: Scanned, width: int) -> Fault:
     return Fault(said, value=record.fields, wanted=f"{width} fields")
 
 
-def _fault(column: CsvColumn, cell: BadCell) -> Fault:
-    return Fault(describe_cell(column, cell), column.name, cell.text, column.described)
+def _faults(task: CsvTask, record: Scanned, cells: Sequence[BadCell]) -> list[Fault]:
+    """Say what is wrong with a record, from left to right."""
+    found = {
+        cell.column: Fault(
+            describe_cell(task.columns[cell.column], cell),
+            task.columns[cell.column].name,
+            cell.text,
+            task.columns[cell.column].described,
+        )
+        for cell in cells
+    }
+    for position, text in record.undecodable.items():
+        name, encoding = task.columns[position].name, task.form.encoding
+        found[position] = Fault(f"column `{name}`: not {encoding}", name, text, encoding)
+    return [found[position] for position in sorted(found)]

@@ -7,11 +7,12 @@ known that something is wrong. `csv_task` reads the values.
 import csv
 import io
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odf.engines.spark.readers.csv_format import CsvFormat
+from odf.engines.spark.readers.encodings import is_unicode, shown_bytes
 from odf.errors import BadInputError
 from odf.limits import MAX_CSV_HEADER_SIZE
 
@@ -32,6 +33,18 @@ class FirstRecord:
     end: int
 
 
+class UnreadableHeaderError(BadInputError):
+    """The first record of a file cannot be read.
+
+    Args:
+        message: Why not.
+        hint: What to do next.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message, reason="csv", hint=hint)
+
+
 def first_record(data: memoryview, start: int, form: CsvFormat, name: str) -> FirstRecord:
     """Read the first record that is not a blank line.
 
@@ -42,19 +55,24 @@ def first_record(data: memoryview, start: int, form: CsvFormat, name: str) -> Fi
         name: Name of the file for messages.
 
     Raises:
-        BadInputError: It is not UTF-8, or longer than any header can be.
+        UnreadableHeaderError: It is not UTF-8, or no text at all.
     """
-    lines = _Lines(bytes(data[start : start + MAX_CSV_HEADER_SIZE]))
+    # A record that holds no names is one among others, to be refused or set aside with them.
+    errors = "strict" if form.header else "replace"
+    lines = _Lines(bytes(data[start : start + MAX_CSV_HEADER_SIZE]), errors)
     try:
         for record in _reader(lines, form):
-            if record:
-                return FirstRecord(tuple(record), start + lines.position)
+            if not record:
+                continue
+            if form.header and any("\0" in name for name in record):
+                raise UnreadableHeaderError(f"{name}:1: the header is no text: it has zero bytes")
+            return FirstRecord(tuple(record), start + lines.position)
     except UnicodeDecodeError as error:
-        raise BadInputError(
-            f"{name}:1: the header is not {form.encoding}: {error.reason}", reason="csv"
+        raise UnreadableHeaderError(
+            f"{name}:1: the header is not {form.encoding}: {error.reason}"
         ) from None
     except csv.Error as error:
-        raise BadInputError(f"{name}:1: the header cannot be read: {error}", reason="csv") from None
+        raise UnreadableHeaderError(f"{name}:1: the header cannot be read: {error}") from None
     return FirstRecord((), start + lines.position)
 
 
@@ -88,9 +106,7 @@ def locate(
         ragged: How many of the others to find.
     """
     wanted = set(rows)
-    csv.field_size_limit(sys.maxsize)
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="")
-    reader = _reader(text, form)
+    reader = _reader(_text(data), form)
     row = -1
     before = 0
     for record in reader:
@@ -119,13 +135,16 @@ class Scanned:
             None if this record has not.
         line: Line on which it begins, from 1.
         fields: How many fields it has.
-        text: The text of the record, without its line end.
+        text: The text of the record, without its line end; bytes that are not in the file's
+            encoding are written with backslash escapes.
+        undecodable: Fields that hold such bytes, by position, with their texts.
     """
 
     row: int | None
     line: int
     fields: int
     text: str
+    undecodable: Mapping[int, str]
 
 
 def scan(data: bytes, first_line: int, form: CsvFormat, width: int) -> Iterator[Scanned]:
@@ -137,10 +156,8 @@ def scan(data: bytes, first_line: int, form: CsvFormat, width: int) -> Iterator[
         form: How the file is written.
         width: The right number of fields.
     """
-    csv.field_size_limit(sys.maxsize)
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="")
     taken: list[str] = []
-    reader = _reader(_noted(text, taken), form)
+    reader = _reader(_noted(_text(data), taken), form)
     row = -1
     before = 0
     for record in reader:
@@ -151,7 +168,15 @@ def scan(data: bytes, first_line: int, form: CsvFormat, width: int) -> Iterator[
             continue
         is_row = len(record) == width
         row += is_row
-        yield Scanned(row if is_row else None, line, len(record), whole)
+        undecodable: dict[int, str] = {}
+        if not is_unicode(whole):
+            undecodable = {
+                position: shown_bytes(field, form.encoding)
+                for position, field in enumerate(record)
+                if not is_unicode(field)
+            }
+            whole = shown_bytes(whole, form.encoding)
+        yield Scanned(row if is_row else None, line, len(record), whole, undecodable)
 
 
 def _noted(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
@@ -160,15 +185,28 @@ def _noted(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
         yield line
 
 
-def last_record_line(data: bytes, first_line: int, form: CsvFormat) -> int:
-    """Return the line on which the last record begins; there an unclosed quote is."""
+def ends_escaped(data: bytes, form: CsvFormat) -> bool:
+    """Tell whether some bytes end with an escape character that escapes nothing."""
+    if form.escape is None:
+        return False
+    return (len(data) - len(data.rstrip(form.escape.encode()))) % 2 == 1
+
+
+def unclosed_quote_line(data: bytes, first_line: int, form: CsvFormat) -> int:
+    """Return the line on which the last field begins, where that is a quoted one without end."""
+    reader = _reader(_text(data), form)
+    last: list[str] = []
+    for record in reader:
+        last = record or last
+    rest = last[-1].encode(errors="surrogateescape") if last else b""
+    return first_line + count_lines(data) - count_lines(rest)
+
+
+def _text(data: bytes) -> io.TextIOWrapper:
     csv.field_size_limit(sys.maxsize)
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="")
-    reader = _reader(text, form)
-    line = before = 0
-    for _record in reader:
-        line, before = before, reader.line_num
-    return first_line + line
+    return io.TextIOWrapper(
+        io.BytesIO(data), encoding="utf-8", errors="surrogateescape", newline=""
+    )
 
 
 def count_lines(data: bytes) -> int:
@@ -188,8 +226,9 @@ def undecodable_line(data: bytes, first_line: int) -> int | None:
 class _Lines:
     """Physical lines of some bytes, with the position up to which they were taken."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, errors: str) -> None:
         self._data = data
+        self._errors = errors
         self.position = 0
 
     def __iter__(self) -> Iterator[str]:
@@ -200,7 +239,7 @@ class _Lines:
         if start >= len(self._data):
             raise StopIteration
         self.position = _line_end(self._data, start)
-        return self._data[start : self.position].decode()
+        return self._data[start : self.position].decode(errors=self._errors)
 
 
 def _line_end(data: bytes, start: int) -> int:

@@ -3,8 +3,10 @@
 Runs in Spark's Python workers, so it imports as little as it can.
 """
 
+import codecs
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -23,10 +25,14 @@ MAX_PROBLEMS: Final = 10
 UNCLOSED: Final = "quote"
 """The failure of a range that ends inside quotes."""
 
+ENCODING: Final = "encoding"
+"""The failure of a range with bytes that are not in the encoding of its file."""
+
 _BLOCK_SIZE: Final = 1 << 20
 _LARGEST_BLOCK: Final = (1 << 31) - 1
 _SENTINEL: Final = "\x00odf-end\x00"
 _BAD_ENCODING: Final = "invalid UTF8 data"
+_RAGGED: Final = "Expected "
 _STRADDLING: Final = "straddling object"
 
 _Found = TypeVar("_Found")
@@ -43,6 +49,7 @@ class CsvRange:
         start: Its first byte.
         end: The byte after it.
         has_quotes: Whether fields in it may be quoted or escaped, and so hold line ends.
+        goes_on: Whether there is more of the file behind it; then it ends with a line feed.
     """
 
     index: int
@@ -51,6 +58,7 @@ class CsvRange:
     start: int
     end: int
     has_quotes: bool
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,8 @@ class CsvTask:
         first_ordinal: Value of the hidden row column for the first row.
         streamed: Whether the part is read while others are still written. Then it has the types
             of a slice and no hidden column.
+        tolerant: Whether records with a wrong number of fields are counted and passed by. The
+            text has to be good then; the first one is an error else.
     """
 
     range: CsvRange
@@ -73,6 +83,7 @@ class CsvTask:
     output: str
     first_ordinal: int
     streamed: bool = False
+    tolerant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ class RangeResult:
         ragged: Records with too many or too few fields.
         bad_cells: The first bad fields, by row and column.
         bad_counts: All bad fields by column position.
-        failure: Why the range could not be parsed at all: `encoding`, `quote`, or a message.
+        failure: Why the range could not be parsed at all: `ENCODING`, `UNCLOSED`, or a message.
         cut: Positions of the columns whose times had finer digits than a slice keeps; only of a
             part that is streamed.
     """
@@ -128,17 +139,19 @@ def read_ranges(tasks: Iterator[CsvTask]) -> Iterator[RangeResult]:
 
 def read_range(task: CsvTask) -> RangeResult:
     """Read a range and write its part, or find what is wrong with it."""
-    return with_large_enough_blocks(task, lambda size: _read(task, size), _broken)
+    return read_as_it_takes(task, _read, _broken)
 
 
 def _broken(task: CsvTask, failure: str) -> RangeResult:
     return RangeResult(task.range.index, failure=failure)
 
 
-def with_large_enough_blocks(
-    task: CsvTask, read: Callable[[int], _Found], broken: Callable[[CsvTask, str], _Found]
+def read_as_it_takes(
+    task: CsvTask,
+    read: Callable[[CsvTask, int], _Found],
+    broken: Callable[[CsvTask, str], _Found],
 ) -> _Found:
-    """Read a range in blocks, and anew in larger ones if a record did not fit into one.
+    """Read a range, and anew with larger blocks or more patience if that did not do.
 
     Args:
         task: The range.
@@ -148,13 +161,33 @@ def with_large_enough_blocks(
     block_size = _BLOCK_SIZE
     while True:
         try:
-            return read(block_size)
+            return read(task, block_size)
         except pa.ArrowInvalid as error:
             message = str(error)
-            if _STRADDLING in message and block_size < _LARGEST_BLOCK:
-                block_size = min(block_size * 16, _LARGEST_BLOCK)
-                continue
-            return broken(task, "encoding" if _BAD_ENCODING in message else message)
+        if _STRADDLING in message and block_size < _LARGEST_BLOCK:
+            block_size = min(block_size * 16, _LARGEST_BLOCK)
+        elif _BAD_ENCODING in message or (_RAGGED in message and not is_utf8(task.range)):
+            return broken(task, ENCODING)
+        elif _RAGGED in message and not task.tolerant:
+            task = replace(task, tolerant=True)
+        else:
+            return broken(task, message)
+
+
+def is_utf8(piece: CsvRange) -> bool:
+    """Tell whether all bytes of a range are characters."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    left = piece.end - piece.start
+    with Path(piece.path).open("rb") as file:
+        file.seek(piece.start)
+        try:
+            while data := file.read(min(left, _BLOCK_SIZE)):
+                left -= len(data)
+                decoder.decode(data)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
 
 
 def part_schema(columns: tuple[CsvColumn, ...]) -> pa.Schema:
@@ -220,23 +253,23 @@ def text_batches(task: CsvTask, block_size: int, result: RangeResult) -> Iterato
     """Yield the fields as texts; null is where an unquoted field is empty or the null value."""
     names = [str(position) for position in range(len(task.columns))]
     piece = task.range
-    with pa.memory_map(piece.path) as file:
-        file.seek(piece.start)
-        data = file.read_buffer(piece.end - piece.start)
-        if not data.size:
-            return
-        source = _WithSentinel(data, task) if piece.has_quotes else pa.BufferReader(data)
-        batches = _open(source, task.form, names, block_size, result)
+    if piece.end == piece.start:
+        return
+    with pa.OSFile(piece.path) as file:
+        data = file.get_stream(piece.start, piece.end - piece.start)
+        source = _WithSentinel(data, task) if piece.has_quotes else data
+        batches = _open(source, task, names, block_size, result)
         yield from _without_sentinel(batches, result) if piece.has_quotes else batches
 
 
 def _open(
-    source: object, form: CsvFormat, names: list[str], block_size: int, result: RangeResult
+    source: object, task: CsvTask, names: list[str], block_size: int, result: RangeResult
 ) -> Iterator[pa.RecordBatch]:
     def skip(_row: object) -> str:
         result.ragged += 1
         return "skip"
 
+    form = task.form
     nulls = [""] if form.null_value is None else ["", form.null_value]
     reader = pyarrow.csv.open_csv(
         source,
@@ -249,7 +282,8 @@ def _open(
             double_quote=form.escape is None,
             escape_char=form.escape or False,
             newlines_in_values=isinstance(source, _WithSentinel),
-            invalid_row_handler=skip,
+            # It is given texts, so it must not be called for what is none.
+            invalid_row_handler=skip if task.tolerant else None,
         ),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
@@ -266,18 +300,17 @@ class _WithSentinel:
 
     Arrow takes a quoted field that is never closed for one that ends with the file, and with it
     all records that it swallowed. If the record appended here does not come out whole, the file
-    ended inside a field.
+    ended inside a field. Behind a range that others follow it has no line end before it, so that
+    it does not come out whole either if the last line feed there is escaped.
     """
 
     closed = False
 
-    def __init__(self, data: pa.Buffer, task: CsvTask) -> None:
-        self._pieces = [
-            pa.BufferReader(data),
-            pa.BufferReader(
-                ("\n" + task.form.separator.join([_SENTINEL] * len(task.columns)) + "\n").encode()
-            ),
-        ]
+    def __init__(self, data: pa.NativeFile, task: CsvTask) -> None:
+        record = task.form.separator.join([_SENTINEL] * len(task.columns)) + "\n"
+        if not task.range.goes_on:
+            record = "\n" + record
+        self._pieces = [data, pa.BufferReader(record.encode())]
 
     def read(self, size: int) -> bytes:
         while self._pieces:

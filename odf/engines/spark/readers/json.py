@@ -1,22 +1,25 @@
 """Reads files of JSON objects with Spark: finds the columns if need be, collects the parts.
 
-Lines are cut into ranges that tasks read side by side. A document is read by one task, element by
-element: where an element begins is known only once everything before it was read.
+Lines are cut into ranges that tasks read side by side, and so is the array of a document, between
+elements. A document that is not as it should be is read by one task, element by element.
 """
 
 import codecs
 import mmap
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from odf.data.datatypes import Column
 from odf.engines.host.engine import HIDDEN_PREFIX, SourceFile
 from odf.engines.spark.parts import Parts
-from odf.engines.spark.readers.csv import ORDINAL_BITS, RANGE_SIZE
+from odf.engines.spark.readers.csv import ORDINAL_BITS
+from odf.engines.spark.readers.csv_cut import RANGE_SIZE
 from odf.engines.spark.readers.csv_task import MAX_PROBLEMS
 from odf.engines.spark.readers.encodings import as_utf8
+from odf.engines.spark.readers.hints import SET_ASIDE, TYPES, encoding_hint
 from odf.engines.spark.readers.json_format import (
     JsonColumn,
     JsonFormat,
@@ -24,6 +27,7 @@ from odf.engines.spark.readers.json_format import (
 )
 from odf.engines.spark.readers.json_infer import Seen, inferred_columns
 from odf.engines.spark.readers.json_quarantine import JsonCleaning, clean_ranges
+from odf.engines.spark.readers.json_split import split_document
 from odf.engines.spark.readers.json_task import (
     JsonRange,
     JsonResult,
@@ -34,6 +38,7 @@ from odf.engines.spark.readers.json_task import (
 )
 from odf.engines.spark.readers.known import KnownColumns
 from odf.engines.spark.readers.quarantine import Quarantine
+from odf.engines.spark.readers.sniff import looks_like
 from odf.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -41,6 +46,9 @@ if TYPE_CHECKING:
 
 _ORDINAL_MASK: Final = (1 << ORDINAL_BITS) - 1
 _ARRAY_LINE: Final = "wanted an object, got an array"
+_MOST_NAMES: Final = 8
+_NOT_JSON: Final = re.compile(r": (not JSON: |wanted a)")
+_NOT_TEXT: Final = re.compile(r": not [a-z0-9_-]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +60,18 @@ class JsonSource:
         ranges: The pieces of all of them, in order.
         form: How they are written.
         columns: The columns.
+        members: Names of declared columns that some row has, and of members of the first row;
+            known once they were read.
+        elements: How many elements of a document are before each range that begins within one,
+            by index; known once they were read.
     """
 
     names: tuple[str, ...]
     ranges: tuple[JsonRange, ...]
     form: JsonFormat
     columns: tuple[JsonColumn, ...]
+    members: set[str] = field(default_factory=set)
+    elements: dict[int, int] = field(default_factory=dict)
 
     def labels(self, rows: Sequence[int]) -> list[str]:
         """Say where rows are, given their values of the hidden row column."""
@@ -67,7 +81,7 @@ class JsonSource:
         found = {}
         for index, within in wanted.items():
             piece = self.ranges[index]
-            first = _first_line(piece) if self.form.lines else 0
+            first = self.first(piece)
             for row, position in row_positions(piece, self.form, within).items():
                 found[index, row] = self._place(piece, first, position)
         return [found[row >> ORDINAL_BITS, row & _ORDINAL_MASK] for row in rows]
@@ -77,17 +91,47 @@ class JsonSource:
         piece = self.ranges[result.index]
         if result.failure is not None:
             return [f"{self.names[piece.file]}: {result.failure[0]}"]
-        first = _first_line(piece) if self.form.lines else 0
+        first = self.first(piece)
         return [
             f"{self._place(piece, first, problem.position)}: {problem.said}"
             for problem in result.problems
         ]
 
-    def _place(self, piece: JsonRange, first_line: int, position: int) -> str:
+    def first(self, piece: JsonRange) -> int:
+        """Return the line on which a range begins, or how many elements are before it."""
+        return _first_line(piece) if self.form.lines else self.elements.get(piece.index, 0)
+
+    def count_elements(self, results: Sequence[JsonResult]) -> None:
+        """Take note of how many elements each range has; all are given, in order."""
+        before = 0
+        for piece, result in zip(self.ranges, results, strict=True):
+            if piece.index and self.ranges[piece.index - 1].file != piece.file:
+                before = 0
+            self.elements[piece.index] = before
+            before += result.records
+
+    def notes(self) -> tuple[str, ...]:
+        """Say which declared columns no row has, though there are rows."""
+        if self.form.columns is None or not self.members:
+            return ()
+        absent = [c.name for c in self.columns if c.name not in self.members]
+        if not absent:
+            return ()
+        note = (
+            f"{self.names[0]}: no row has {_listed(absent)}, which the schema declares; the rows "
+            f"have {_listed(sorted(self.members))} (names are compared with their case)"
+        )
+        return (note,)
+
+    def _place(self, piece: JsonRange, first: int, position: int) -> str:
         name = self.names[piece.file]
         if self.form.lines:
-            return f"{name}:{first_line + position}"
-        return f"{name}: {'feature' if self.form.geo else 'element'} {position}"
+            return f"{name}:{first + position}"
+        return f"{name}: {'feature' if self.form.geo else 'element'} {first + position}"
+
+
+class UnfitPiece(Exception):  # noqa: N818  # it is found out what is wrong in another way
+    """A piece of a document is not JSON, so the document has to be read in one piece."""
 
 
 def open_json(
@@ -99,6 +143,7 @@ def open_json(
     *,
     range_size: int = RANGE_SIZE,
     tolerant: bool = False,
+    cut_documents: bool = True,
 ) -> JsonSource:
     """Look at the files: where they can be cut, and which columns they have.
 
@@ -110,15 +155,17 @@ def open_json(
         known: Columns that the dataset has already; used for those that are not declared.
         range_size: How many bytes a range has, about.
         tolerant: Records that cannot be read are passed over while columns are looked for.
+        cut_documents: Whether to cut documents, too.
 
     Raises:
         BadInputError: A file cannot be read while columns are looked for, or a column cannot be.
+        UnfitPiece: The files have to be opened anew, with documents in one piece.
     """
     ranges: list[JsonRange] = []
     for number, file in enumerate(files):
         path = as_utf8(file, form.encoding, scratch / f"json-{number}.utf8", "JSON")
-        for start, end in _cut(path, range_size if form.lines else None):
-            ranges.append(JsonRange(len(ranges), number, path, start, end))
+        for start, end, is_piece in _cut(path, form, range_size, cut_documents=cut_documents):
+            ranges.append(JsonRange(len(ranges), number, path, start, end, is_piece))
     source = JsonSource(tuple(file.name for file in files), tuple(ranges), form, ())
     columns = form.columns
     if columns is None:
@@ -140,6 +187,7 @@ def read_json(
 
     Raises:
         BadInputError: Some record or value is bad; then nothing of the files is to be used.
+        UnfitPiece: The files have to be opened anew, with documents in one piece.
     """
     ranges = source.ranges if source.columns else ()
     tasks = [
@@ -153,6 +201,8 @@ def read_json(
         for piece in ranges
     ]
     results = _run(spark, source, tasks, tolerant=quarantine is not None)
+    for result in results:
+        source.members.update(result.members)
     rows = sum(result.rows for result in results if result.is_good)
     bad = [tasks[result.index] for result in results if not result.is_good]
     if bad and quarantine is not None:
@@ -175,7 +225,7 @@ def _set_aside(
             task,
             source.columns,
             source.names[task.range.file],
-            _first_line(task.range) if source.form.lines else 0,
+            source.first(task.range),
             quarantine.place(task.range.index),
             keys,
         )
@@ -205,6 +255,9 @@ def _run(
         return []
     spread = spark.sparkContext.parallelize(tasks, len(tasks))
     results = sorted(spread.mapPartitions(run_tasks).collect(), key=lambda result: result.index)
+    if any(result.failure and source.ranges[result.index].elements for result in results):
+        raise UnfitPiece
+    source.count_elements(results)
     if any(result.failure if tolerant else not result.is_good for result in results):
         _refuse(source, results)
     return results
@@ -218,49 +271,73 @@ def _refuse(source: JsonSource, results: Sequence[JsonResult]) -> NoReturn:
     problems = problems[:MAX_PROBLEMS]
     failures = [result.failure for result in results if result.failure is not None]
     bad = sum(result.bad for result in results)
+    first = next(source.ranges[result.index] for result in results if not result.is_good)
     if failures:
         raise BadInputError(
             f"{problems[0]}; nothing was ingested",
-            reason="json",
+            reason="shapefile" if source.form.shapes else "json",
             problems=problems,
-            hint=failures[0][1],
+            hint=looks_like(first.path, _kind(source.form)) or failures[0][1],
         )
     raise BadInputError(
         f"{problems[0]} ({bad} bad value{'s' if bad > 1 else ''} or record"
         f"{'s' if bad > 1 else ''}); nothing was ingested",
         reason="bad_rows",
         problems=problems,
-        hint=_hint(problems[0]),
+        hint=looks_like(first.path, _kind(source.form)) or _hint(source.form, problems[0]),
         details={"count": bad},
     )
 
 
-def _hint(first: str) -> str:
-    if first.endswith(_ARRAY_LINE):
+def _kind(form: JsonFormat) -> str:
+    if form.shapes:
+        return "Shapefile"
+    return "JSON lines" if form.lines else "JSON"
+
+
+def _hint(form: JsonFormat, first: str) -> str:
+    """Say what to do, given the first thing that is wrong."""
+    if first.endswith(_ARRAY_LINE) and form.lines:
         return (
             "each line has to be one JSON object with the names of the columns; a file with an "
             "array on each line can be converted by a Pipe step, a file that is one array is "
             "read by the read step Json"
         )
-    return (
-        "correct the file or the schema; a column with mixed values can be read as STRING and "
-        "converted in the preprocess query"
-    )
+    if first.endswith("'FeatureCollection'"):
+        return "a FeatureCollection is read by the read step GeoJson"
+    if _NOT_TEXT.search(first):
+        return f"{encoding_hint(form.encoding)}; {SET_ASIDE}"
+    if _NOT_JSON.search(first):
+        what = "line" if form.lines else "element"
+        kind = "GeoJSON Feature" if form.geo else "JSON object with the names of the columns"
+        return f"each {what} has to be one {kind}; {SET_ASIDE}"
+    return f"{TYPES}; {SET_ASIDE}"
 
 
-def _cut(path: str, range_size: int | None) -> list[tuple[int, int]]:
-    """Return start and end of each range of a file; one range if no size is given."""
+def _cut(
+    path: str, form: JsonFormat, range_size: int, *, cut_documents: bool
+) -> list[tuple[int, int, bool]]:
+    """Return start and end of each range of a file, and whether it is a piece of an array."""
     size = Path(path).stat().st_size
     if not size:
         return []
+    with Path(path).open("rb") as file:
+        bom = codecs.BOM_UTF8
+        start = len(bom) if file.read(len(bom)) == bom else 0
+    if form.lines:
+        return [(*piece, False) for piece in _cut_lines(path, start, size, range_size)]
+    if cut_documents and not form.shapes and size > range_size:
+        split = split_document(Path(path), start, form.path, form.collection, range_size)
+        if split is not None:
+            return [(*piece, True) for piece in split.pieces()]
+    return [(start, size, False)]
+
+
+def _cut_lines(path: str, start: int, size: int, range_size: int) -> list[tuple[int, int]]:
     with (
         Path(path).open("rb") as opened,
         mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        bom = len(codecs.BOM_UTF8)
-        start = bom if data[:bom] == codecs.BOM_UTF8 else 0
-        if range_size is None:
-            return [(start, size)]
         ranges = []
         while start < size:
             line_end = data.find(b"\n", start + range_size - 1)
@@ -273,6 +350,11 @@ def _cut(path: str, range_size: int | None) -> list[tuple[int, int]]:
 def _first_line(piece: JsonRange) -> int:
     with Path(piece.path).open("rb") as file:
         return 1 + file.read(piece.start).count(b"\n")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
+    return f"{shown}, …" if len(names) > _MOST_NAMES else shown
 
 
 def _check_not_hidden(names: Sequence[str]) -> None:

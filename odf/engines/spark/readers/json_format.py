@@ -55,6 +55,11 @@ class JsonFormat:
     columns: tuple[Column, ...] | None
     shapes: bool = False
 
+    @property
+    def collection(self) -> str | None:
+        """What the member `type` of a document has to be, if that matters."""
+        return "FeatureCollection" if self.geo and not self.lines else None
+
 
 @dataclass(frozen=True, slots=True)
 class JsonColumn:

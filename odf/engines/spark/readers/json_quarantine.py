@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from odf.engines.spark.parts import PartWriter
+from odf.engines.spark.readers.encodings import shown_bytes
 from odf.engines.spark.readers.json_format import JsonColumn, JsonFormat
 from odf.engines.spark.readers.json_records import Record
 from odf.engines.spark.readers.json_task import (
@@ -31,7 +32,7 @@ class JsonCleaning:
         task: The range, and the part for the good rows.
         columns: The columns.
         name: What the user calls the file.
-        first_line: The line on which the range begins; 0 for a document.
+        first: The line on which the range begins, or how many elements are before it.
         aside: The file for the bad rows.
         keys: Positions of the columns whose values are kept.
     """
@@ -39,18 +40,17 @@ class JsonCleaning:
     task: JsonTask
     columns: tuple[JsonColumn, ...]
     name: str
-    first_line: int
+    first: int
     aside: str
     keys: tuple[int, ...]
 
     def place(self, record: Record) -> tuple[dict[str, object], str]:
         """Say where a record is, for machines and in words."""
+        number = self.first + record.position
         if self.task.form.lines:
-            line = self.first_line + record.position
-            return {"file": self.name, "line": line}, f"{self.name}:{line}"
+            return {"file": self.name, "line": number}, f"{self.name}:{number}"
         kind = "feature" if self.task.form.geo else "element"
-        where = {"file": self.name, kind: record.position}
-        return where, f"{self.name}: {kind} {record.position}"
+        return {"file": self.name, kind: number}, f"{self.name}: {kind} {number}"
 
 
 def clean_ranges(cleanings: Iterator[JsonCleaning]) -> Iterator[Cleaned]:
@@ -147,13 +147,17 @@ class _Texts:
 
     def __init__(self, piece: JsonRange, form: JsonFormat) -> None:
         self._lines = enumerate(lines_of(piece)) if form.lines else None
+        self._encoding = form.encoding
 
     def of(self, record: Record) -> str | None:
         """Return the text of a record: as it is in a file of lines, else as JSON again."""
         if self._lines is not None:
             for number, line in self._lines:
                 if number == record.position:
-                    return line.decode(errors="replace").rstrip("\r")
+                    text = line.decode(errors="surrogateescape").rstrip("\r")
+                    return shown_bytes(text, self._encoding)
+        if record.text is not None:
+            return record.text
         try:
             return compact(record.value)
         except (TypeError, RecursionError):

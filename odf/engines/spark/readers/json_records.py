@@ -1,8 +1,11 @@
 """The records of JSON files, one after the other, each with where it is.
 
-Lines are read from a piece of a file. A document is read through a window that moves along: only
-what is being decoded is in memory, so an array of any length can be read, an element of it at a
-time. Either is checked to its end, so that a file that was cut off is noticed.
+Lines are read from a piece of a file. A document, or a piece of its array, is read through a window
+that moves along: only what is being decoded is in memory, so an array of any length can be read, an
+element of it at a time. All are checked to their end, so that a file that was cut off is noticed.
+
+Texts are read with `surrogateescape`, so that an element with bytes that are no text is one bad
+record among others.
 """
 
 import json
@@ -11,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Final
 
+from odf.engines.spark.readers.encodings import UTF8, is_unicode, shown_bytes
 from odf.engines.spark.readers.json_text import DECODER, kind_of
 from odf.limits import MAX_JSON_VALUE_SIZE
 
@@ -19,6 +23,11 @@ _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _NEAR_END: Final = 16
 _BLANK_BYTES: Final = b" \t\r\n"
 _MOST_NAMES: Final = 8
+_WHOLE_DOCUMENT: Final = (
+    "the file has to be one JSON document, whole and nothing else; for one object a line use the "
+    "read step NdJson"
+)
+_COMMA: Final = "a comma or the end of the array"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +39,14 @@ class Record:
         value: What it holds.
         size: About how many bytes it has.
         problem: Why it cannot be read; then there is no value.
+        text: Its text, where it cannot be read and is no line.
     """
 
     position: int
     value: object
     size: int
     problem: str | None = None
+    text: str | None = None
 
 
 class DocumentError(Exception):
@@ -52,8 +63,13 @@ class DocumentError(Exception):
         self.hint = hint
 
 
-def line_records(lines: Iterator[bytes]) -> Iterator[Record]:
-    """Read a document from each line that is not blank."""
+def line_records(lines: Iterator[bytes], encoding: str = UTF8) -> Iterator[Record]:
+    """Read a document from each line that is not blank.
+
+    Args:
+        lines: The lines, in UTF-8.
+        encoding: Of the file that they are from.
+    """
     for position, line in enumerate(lines):
         stripped = line.strip(_BLANK_BYTES)
         if not stripped:
@@ -61,7 +77,7 @@ def line_records(lines: Iterator[bytes]) -> Iterator[Record]:
         try:
             value = DECODER.decode(stripped.decode())
         except UnicodeDecodeError:
-            yield Record(position, None, len(line), "not utf-8")
+            yield Record(position, None, len(line), f"not {encoding}")
         except (ValueError, RecursionError) as error:
             yield Record(position, None, len(line), f"not JSON: {_reason(error)}")
         else:
@@ -69,7 +85,7 @@ def line_records(lines: Iterator[bytes]) -> Iterator[Record]:
 
 
 def document_records(
-    text: IO[str], path: tuple[str, ...], collection: str | None
+    text: IO[str], path: tuple[str, ...], collection: str | None, encoding: str = UTF8
 ) -> Iterator[Record]:
     """Read the elements of an array inside one document.
 
@@ -77,17 +93,37 @@ def document_records(
         text: The document.
         path: Names of the members that lead to the array.
         collection: What the member `type` of the root has to be, if that matters.
+        encoding: Of the file.
 
     Raises:
         DocumentError: There is no such array, or the text is not JSON.
     """
-    document = _Document(text)
-    try:
-        yield from document.elements(path, (), collection)
-        if document.peek():
-            raise document.error("there is something after the end of the document")
-    except UnicodeDecodeError as error:
-        raise DocumentError(f"not {error.encoding}: {error.reason}", "check `encoding`") from None
+    document = _Document(text, encoding)
+    yield from document.elements(path, (), collection)
+    if document.peek():
+        raise document.error("there is something after the end of the document")
+
+
+def element_records(text: IO[str], encoding: str = UTF8) -> Iterator[Record]:
+    """Read the elements of a piece of an array, with commas between them.
+
+    Args:
+        text: The piece.
+        encoding: Of the file.
+
+    Raises:
+        DocumentError: The piece does not begin and end with an element, or is not JSON.
+    """
+    yield from _Document(text, encoding).rest_of_array(ends="")
+
+
+def array_offset(text: IO[str], path: tuple[str, ...]) -> int:
+    """Return the byte behind the `[` of an array inside one document; what follows is not read.
+
+    Raises:
+        DocumentError: There is no such array, or what comes before it is not JSON.
+    """
+    return _Document(text, UTF8).array_offset(path)
 
 
 def _reason(error: Exception) -> str:
@@ -99,12 +135,15 @@ def _reason(error: Exception) -> str:
 class _Document:
     """A document and how far it was read."""
 
-    def __init__(self, text: IO[str]) -> None:
+    def __init__(self, text: IO[str], encoding: str) -> None:
         self._text = text
+        self._encoding = encoding
         self._window = ""
         self._at = 0
         self._lines = 1
+        self._bytes = 0
         self._ended = False
+        self._is_clean = True
 
     def elements(
         self, path: tuple[str, ...], above: tuple[str, ...], collection: str | None = None
@@ -135,6 +174,21 @@ class _Document:
         if not found:
             raise self._not_found(above, path, names)
 
+    def array_offset(self, path: tuple[str, ...]) -> int:
+        """Return the byte behind the `[` of an array."""
+        for depth, name in enumerate(path):
+            if self.peek() != "{":
+                raise self._not_found(path[:depth], path[depth:])
+            for member in self._members():
+                if member == name:
+                    break
+                self._value()
+            else:
+                raise self._not_found(path[:depth], path[depth:], [])
+        if self.peek() != "[":
+            raise self._not_an_array(path)
+        return self._bytes + _size(self._window[: self._at]) + 1
+
     def peek(self) -> str:
         """Return the character that comes next, after blanks; nothing at the end."""
         while True:
@@ -143,26 +197,38 @@ class _Document:
             if self._at < len(self._window) or not self._more():
                 return self._window[self._at : self._at + 1]
 
-    def error(self, message: str) -> DocumentError:
+    def error(self, message: str, hint: str | None = None) -> DocumentError:
         """Return an error that says where it is."""
         before = self._window[: self._at]
         line = self._lines + before.count("\n")
-        return DocumentError(f"not JSON at line {line}: {message}")
+        return DocumentError(f"not JSON at line {line}: {message}", hint or _WHOLE_DOCUMENT)
 
     def _array(self, path: tuple[str, ...]) -> Iterator[Record]:
         if self.peek() != "[":
             raise self._not_an_array(path)
         self._at += 1
-        position = 0
         if self.peek() == "]":
             self._at += 1
             return
+        yield from self.rest_of_array(ends="]")
+
+    def rest_of_array(self, ends: str) -> Iterator[Record]:
+        """Yield the elements that come next, up to a bracket, or up to the end of the text."""
+        position = 0
         while True:
             position += 1
-            value, size = self._sized_value()
-            yield Record(position, value, size)
-            if self._take(",]", "a comma or the end of the array") == "]":
+            yield self._element(position)
+            if self.peek() == ends:
+                self._at += len(ends)
                 return
+            self._take(",", _COMMA)
+
+    def _element(self, position: int) -> Record:
+        value, size = self._sized_value()
+        if not self._is_clean and not is_unicode(text := self._window[self._at - size : self._at]):
+            shown = shown_bytes(text, self._encoding)
+            return Record(position, None, size, f"not {self._encoding}", shown)
+        return Record(position, value, size)
 
     def _members(self) -> Iterator[str]:
         """Yield the names in an object; the caller reads each value."""
@@ -189,7 +255,10 @@ class _Document:
         return found
 
     def _value(self) -> object:
-        return self._sized_value()[0]
+        value, size = self._sized_value()
+        if not self._is_clean and not is_unicode(self._window[self._at - size : self._at]):
+            raise self.error(f"not {self._encoding}", "check `encoding`")
+        return value
 
     def _sized_value(self) -> tuple[object, int]:
         """Decode the value that comes next, whatever it takes."""
@@ -225,7 +294,9 @@ class _Document:
         if rest > MAX_JSON_VALUE_SIZE:
             raise self.error(f"one value has more than {MAX_JSON_VALUE_SIZE} characters")
         self._lines += self._window.count("\n", 0, self._at)
+        self._bytes += _size(self._window[: self._at])
         piece = self._text.read(max(_WINDOW, rest))
+        self._is_clean = self._is_clean and is_unicode(piece)
         self._window = self._window[self._at :] + piece
         self._at = 0
         self._ended = not piece
@@ -242,15 +313,33 @@ class _Document:
             shown = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) or "nothing"
             more = ", …" if len(names) > _MOST_NAMES else ""
             said = f"{where} has {shown}{more}"
-        return DocumentError(f"the element `{whole}` is not found: {said}", "check `subPath`")
+        hint = "GeoJson reads one FeatureCollection" if path == ("features",) else "check `subPath`"
+        return DocumentError(f"the element `{whole}` is not found: {said}", hint)
 
     def _not_an_array(self, path: tuple[str, ...]) -> DocumentError:
         found = _kind_from(self.peek())
         where = f"the element `{_dotted(path)}`" if path else "the root"
         hint = "the array of rows is named by `subPath`"
-        if not path and found == "an object":
+        if found == "an object" and (name := self._first_array()) is not None:
+            hint = f"set `subPath: {_dotted((*path, name))}`, which is an array"
+        elif not path and found == "an object":
             hint += "; for one object a line use the read step NdJson"
         return DocumentError(f"{where} is not an array: it is {found}", hint)
+
+    def _first_array(self) -> str | None:
+        """Return the name of the first member of an object that is an array, if one is."""
+        try:
+            for name in self._members():
+                if self.peek() == "[":
+                    return None if "." in name else name
+                self._value()
+        except DocumentError:
+            pass
+        return None
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogateescape"))
 
 
 def _dotted(path: tuple[str, ...]) -> str:
@@ -261,4 +350,6 @@ def _kind_from(first: str) -> str:
     if not first:
         return "nothing at all"
     examples = {'"': "", "{": {}, "[": [], "t": True, "f": True, "n": None}
+    if first not in examples and first not in "-0123456789":
+        return f"no JSON: it begins with {first!r}"
     return kind_of(examples.get(first, 0))

@@ -20,6 +20,7 @@ from odf.engines.spark.readers.json_records import (
     DocumentError,
     Record,
     document_records,
+    element_records,
     line_records,
 )
 from odf.engines.spark.readers.json_text import compact, kind_of
@@ -33,7 +34,7 @@ _BATCH_SIZE: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class JsonRange:
-    """A piece of a file: some of its lines, or all of it.
+    """A piece of a file: some of its lines, some elements of its array, or all of it.
 
     Attributes:
         index: Position among all ranges of all files; decides on the order of rows.
@@ -41,6 +42,7 @@ class JsonRange:
         path: Where the file is, in UTF-8.
         start: Its first byte.
         end: The byte after it.
+        elements: Whether it is some elements of an array, with commas between them.
     """
 
     index: int
@@ -48,6 +50,7 @@ class JsonRange:
     path: str
     start: int
     end: int
+    elements: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +92,22 @@ class JsonResult:
     Attributes:
         index: Which one.
         rows: Rows that were read.
+        records: Records that were looked at, be they rows or not.
         problems: The first bad records and values.
         bad: How many there are of them.
         failure: Why the document could not be read, and what to do about it.
         seen: What the objects have, if that was asked.
+        members: Names of columns that some row has, and of all members of the first row.
     """
 
     index: int
     rows: int = 0
+    records: int = 0
     problems: list[Problem] = field(default_factory=list)
     bad: int = 0
     failure: tuple[str, str | None] | None = None
     seen: Seen | None = None
+    members: set[str] = field(default_factory=set)
 
     @property
     def is_good(self) -> bool:
@@ -154,6 +161,7 @@ def row_positions(piece: JsonRange, form: JsonFormat, rows: set[int]) -> dict[in
 def _look(task: JsonTask, result: JsonResult) -> Seen:
     seen = Seen()
     for record in records_of(task.range, task.form):
+        result.records += 1
         row = row_of(record, task.form)
         if isinstance(row, str):
             result.note(record.position, row)
@@ -168,6 +176,7 @@ def _write(task: JsonTask, columns: tuple[JsonColumn, ...], result: JsonResult) 
     with PartWriter(task.output, schema) as writer:
         for batch in batches_of(records_of(task.range, task.form)):
             arrays = _convert(batch, task.form, readers, result)
+            result.records += len(batch)
             count = len(arrays[0])
             first = task.first_ordinal + result.rows
             result.rows += count
@@ -188,9 +197,14 @@ def _convert(
         else:
             positions.append(record.position)
             rows.append(row)
+    if rows and not result.members:
+        result.members.update(rows[0])
     arrays = []
     for reader in readers:
-        array, bad = reader.read([row.get(reader.column.name) for row in rows])
+        name = reader.column.name
+        if name not in result.members and any(name in row for row in rows):
+            result.members.add(name)
+        array, bad = reader.read([row.get(name) for row in rows])
         arrays.append(array)
         problems += [(positions[value.row], f"column {value.said}") for value in bad]
     for position, said in sorted(problems, key=lambda problem: problem[0]):
@@ -232,16 +246,19 @@ def row_of(record: Record, form: JsonFormat) -> _Row | str:
 def records_of(piece: JsonRange, form: JsonFormat) -> Iterator[Record]:
     """Read the records of a range, whatever their format."""
     if form.lines:
-        yield from line_records(lines_of(piece))
+        yield from line_records(lines_of(piece), form.encoding)
         return
     if form.shapes:
         yield from shapefile_records(piece.path, form.path[0] if form.path else None)
         return
-    collection = "FeatureCollection" if form.geo else None
     with Path(piece.path).open("rb") as opened:
         opened.seek(piece.start)
-        with io.TextIOWrapper(opened, encoding="utf-8", newline="") as text:
-            yield from document_records(text, form.path, collection)
+        data = io.BytesIO(opened.read(piece.end - piece.start)) if piece.elements else opened
+        with io.TextIOWrapper(data, encoding="utf-8", errors="surrogateescape", newline="") as text:
+            if piece.elements:
+                yield from element_records(text, form.encoding)
+            else:
+                yield from document_records(text, form.path, form.collection, form.encoding)
 
 
 def lines_of(piece: JsonRange) -> Iterator[bytes]:

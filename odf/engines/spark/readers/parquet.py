@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from odf.data.datatypes import describe
+from odf.data.datatypes import Column, DataType, Kind, describe
 from odf.data.ddl import parse_ddl
-from odf.data.types import conform, from_arrow, slice_type, to_arrow
+from odf.data.types import arrow_name, conform, from_arrow, slice_type, to_arrow
 from odf.engines.host.engine import HIDDEN_PREFIX, SourceFile
 from odf.engines.spark.parts import ROW_COLUMN, Parts, PartWriter
 from odf.engines.spark.readers.convert import converter
 from odf.engines.spark.readers.csv_format import describe_type
 from odf.engines.spark.readers.csv_task import MAX_PROBLEMS
+from odf.engines.spark.readers.hints import SET_ASIDE
+from odf.engines.spark.readers.known import KnownColumns
 from odf.engines.spark.readers.quarantine import (
     AsideWriter,
     Cleaned,
@@ -29,6 +31,7 @@ from odf.engines.spark.readers.quarantine import (
     Quarantine,
     leave_out,
 )
+from odf.engines.spark.readers.sniff import looks_like
 from odf.errors import BadInputError
 from odf.limits import MAX_SET_ASIDE_ROWS
 from odf.metadata.model import ReadStepParquet
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 _MICROS: Final = pa.timestamp("us", "UTC")
 _NANOS_PER_MICRO: Final = 1_000
 _BATCH_ROWS: Final = 65_536
+_STRING: Final = DataType(Kind.STRING)
+_DAMAGED: Final = "check that the file is whole, and that it is Parquet"
 _LONGEST_VALUE: Final = 80
 
 
@@ -142,12 +147,15 @@ class _Result:
     cleaned: Cleaned | None = None
 
 
-def open_parquet(files: Sequence[SourceFile], step: ReadStepParquet) -> ParquetSource:
+def open_parquet(
+    files: Sequence[SourceFile], step: ReadStepParquet, known: KnownColumns
+) -> ParquetSource:
     """Look at the footers: which columns there are, and how many rows.
 
     Args:
         files: The files in the order in which they count. Empty ones have no rows.
         step: The declared columns, if any.
+        known: Columns that the dataset has already; used for those that hold nothing but nulls.
 
     Raises:
         BadInputError: A file is not Parquet, or has not the columns that are declared or that
@@ -160,7 +168,7 @@ def open_parquet(files: Sequence[SourceFile], step: ReadStepParquet) -> ParquetS
     total = 0
     for number, file in enumerate(with_content):
         metadata, schema = _footer(file)
-        found = _declared(file, schema, step) if step.schema else _of_file(file, schema)
+        found = _declared(file, schema, step) if step.schema else _of_file(file, schema, known)
         if number and [(c.name, c.type) for c in found] != [(c.name, c.type) for c in columns]:
             raise BadInputError(
                 f"{file.name} has other columns than {with_content[0].name}: wanted "
@@ -235,21 +243,28 @@ def _footer(file: SourceFile) -> tuple[pq.FileMetaData, pa.Schema]:
         return metadata, metadata.schema.to_arrow_schema().remove_metadata()
     except (pa.ArrowException, OSError) as error:
         raise BadInputError(
-            f"{file.name} cannot be read as Parquet: {error}", reason="parquet"
+            f"{file.name} cannot be read as Parquet: {_one_line(error)}",
+            reason="parquet",
+            hint=looks_like(file.path, "Parquet") or _DAMAGED,
         ) from None
 
 
-def _of_file(file: SourceFile, schema: pa.Schema) -> tuple[ParquetColumn, ...]:
+def _of_file(file: SourceFile, schema: pa.Schema, known: KnownColumns) -> tuple[ParquetColumn, ...]:
     found = []
     for part in schema:
         _check_not_hidden(part.name)
+        if pa.types.is_null(part.type):
+            # What wrote the file knew no type, as no row has a value.
+            found.append(_column(Column(part.name, known.types.get(part.name, _STRING))))
+            continue
         try:
             described = describe(from_arrow(part.type))
         except BadInputError as error:
             raise BadInputError(
                 f"{file.name}: column `{part.name}`: {error.message}",
                 reason="schema",
-                hint="declare the columns that are wanted in `schema`, without this one",
+                hint="declare the columns that are wanted in `schema`, without this one; flat "
+                "values can be read as STRING",
             ) from None
         stored = slice_type(part.type)
         target = _MICROS if pa.types.is_timestamp(part.type) else stored
@@ -270,14 +285,16 @@ def _declared(
                 reason="parquet",
                 hint="columns of `schema` are selected by name, with its case",
             )
-        stored = slice_type(to_arrow(column.type))
-        target = _MICROS if pa.types.is_timestamp(stored) else stored
-        if isinstance(target, pa.UuidType):
-            target = pa.binary(16)
-        found.append(
-            ParquetColumn(column.name, target, stored, column.nullable, describe_type(column.type))
-        )
+        found.append(_column(column))
     return tuple(found)
+
+
+def _column(column: Column) -> ParquetColumn:
+    stored = slice_type(to_arrow(column.type))
+    target = _MICROS if pa.types.is_timestamp(stored) else stored
+    if isinstance(target, pa.UuidType):
+        target = pa.binary(16)
+    return ParquetColumn(column.name, target, stored, column.nullable, describe_type(column.type))
 
 
 def _check_not_hidden(name: str) -> None:
@@ -322,7 +339,7 @@ def _read(task: _Task) -> _Result:
                 if task.aside is not None or not result.bad:
                     writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
     except (pa.ArrowException, OSError) as error:
-        result.failure = str(error)
+        result.failure = _one_line(error)
     return result
 
 
@@ -360,7 +377,7 @@ def _convert(values: pa.Array, column: ParquetColumn, first_row: int, result: _R
         found, bad = _cast_one_by_one(values, column)
         article = "an" if column.described[0] in "AEI" else "a"
         for row in bad:
-            value = values[row].as_py()
+            value = _value(values[row])
             shown = repr(value)
             shown = shown if len(shown) <= _LONGEST_VALUE else shown[:_LONGEST_VALUE] + "…"
             said = f"{shown} is not {article} {column.described}"
@@ -370,6 +387,23 @@ def _convert(values: pa.Array, column: ParquetColumn, first_row: int, result: _R
         for row in pc.indices_nonzero(found.is_null()).to_pylist():
             _note(result, first_row + row, "null in a column that is NOT NULL", column, None)
     return found
+
+
+def _value(scalar: pa.Scalar) -> object:
+    """Return a value as Python knows it, or else in words: it has no nanoseconds of a day."""
+    try:
+        return scalar.as_py()
+    except ValueError:
+        pass
+    try:
+        return scalar.cast(pa.string()).as_py()
+    except pa.ArrowException:
+        return f"a {arrow_name(scalar.type)}"
+
+
+def _one_line(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    return "".join(c if c.isprintable() else "?" for c in words)
 
 
 def _note(result: _Result, row: int, said: str, column: ParquetColumn, value: object) -> None:
@@ -394,6 +428,8 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     source = values.type
     if source == target:
         return values
+    if t.is_null(source):
+        return pa.nulls(len(values), target)
     if t.is_timestamp(source) and target == _MICROS:
         return _to_micros(values)
     if (t.is_string(source) or t.is_large_string(source)) and not t.is_nested(target):
@@ -441,6 +477,7 @@ def _refuse(source: ParquetSource, results: Sequence[_Result]) -> NoReturn:
                 f"{label.rpartition(':')[0]} cannot be read: {result.failure}; nothing was "
                 "ingested",
                 reason="parquet",
+                hint=_DAMAGED,
             )
     found = [problem for result in results for problem in result.problems][:MAX_PROBLEMS]
     labels = source.labels([row for row, _ in found])
@@ -450,7 +487,7 @@ def _refuse(source: ParquetSource, results: Sequence[_Result]) -> NoReturn:
         f"{problems[0]} ({bad} bad value{'s' if bad > 1 else ''}); nothing was ingested",
         reason="bad_rows",
         problems=problems,
-        hint="correct the file or the schema; a column can be read as it is in the file and "
-        "converted in the preprocess query",
+        hint="correct the file or the schema; a column can be declared as STRING and converted in "
+        f"the preprocess query; {SET_ASIDE}",
         details={"count": bad},
     )

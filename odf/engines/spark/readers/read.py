@@ -12,17 +12,17 @@ from odf.engines.spark.merge.layout import NewRows
 from odf.engines.spark.parts import Parts
 from odf.engines.spark.readers.csv import (
     ORDINAL_BITS,
-    RANGE_SIZE,
     CsvSource,
     CutInsideQuotes,
     infer_types,
     open_csv,
     read_csv,
 )
+from odf.engines.spark.readers.csv_cut import RANGE_SIZE
 from odf.engines.spark.readers.csv_errors import row_lines
 from odf.engines.spark.readers.csv_format import parse_format
 from odf.engines.spark.readers.csv_stream import CsvStream
-from odf.engines.spark.readers.json import open_json, read_json
+from odf.engines.spark.readers.json import JsonSource, UnfitPiece, open_json, read_json
 from odf.engines.spark.readers.json_format import JsonStep, parse_json_format
 from odf.engines.spark.readers.known import KnownColumns
 from odf.engines.spark.readers.parquet import open_parquet, read_parquet_files
@@ -103,7 +103,7 @@ def stream_files(
     except CutInsideQuotes:
         return None
     stored = _stored(source)
-    columns = NewRows(Parts((), stored, 0), stored, _CsvLabels(source))
+    columns = NewRows(Parts((), stored, 0), stored, _CsvLabels(source), source.notes())
     return CsvStream(spark, source, folder / "parts"), columns
 
 
@@ -123,7 +123,7 @@ def _read_csv(
         whole.mkdir()
         source = _open_csv(spark, job, step, whole, tolerant=tolerant, cut_quoted=False)
         parts = read_csv(spark, source, whole, quarantine)
-    return NewRows(parts, _stored(source), _CsvLabels(source))
+    return NewRows(parts, _stored(source), _CsvLabels(source), source.notes())
 
 
 def _open_csv(
@@ -155,17 +155,38 @@ def _read_json(
     folder: Path,
     quarantine: Quarantine | None,
 ) -> NewRows:
-    source = open_json(
+    try:
+        source = _open_json(spark, job, step, folder, tolerant=quarantine is not None)
+        parts = read_json(spark, source, folder, quarantine)
+    except UnfitPiece:
+        whole = folder / "whole"
+        whole.mkdir()
+        source = _open_json(
+            spark, job, step, whole, tolerant=quarantine is not None, cut_documents=False
+        )
+        parts = read_json(spark, source, whole, quarantine)
+    stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
+    return NewRows(parts, pa.schema(stored), source.labels, source.notes())
+
+
+def _open_json(
+    spark: "SparkSession",
+    job: IngestJob,
+    step: JsonStep,
+    folder: Path,
+    *,
+    tolerant: bool,
+    cut_documents: bool = True,
+) -> JsonSource:
+    return open_json(
         spark,
         job.files,
         parse_json_format(step),
         folder,
         _known_columns(job),
-        tolerant=quarantine is not None,
+        tolerant=tolerant,
+        cut_documents=cut_documents,
     )
-    parts = read_json(spark, source, folder, quarantine)
-    stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
-    return NewRows(parts, pa.schema(stored), source.labels)
 
 
 def _read_parquet(
@@ -175,7 +196,7 @@ def _read_parquet(
     folder: Path,
     quarantine: Quarantine | None,
 ) -> NewRows:
-    source = open_parquet(job.files, step)
+    source = open_parquet(job.files, step, _known_columns(job))
     parts = read_parquet_files(spark, source, folder, quarantine)
     stored = [pa.field(column.name, column.stored, column.nullable) for column in source.columns]
     return NewRows(parts, pa.schema(stored), source.labels)

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from odf.engines.spark.readers.json_records import DocumentError, Record
 from odf.engines.spark.readers.json_text import Written
 from odf.limits import MAX_LISTED_MEMBERS, MAX_SHAPEFILE_MEMBER
 
+_DAMAGED: Final = "fetch the archive again, and check it with: unzip -t"
 _LANGUAGE_BYTE: Final = 29
 _LANGUAGES: Final = {
     0x01: "cp437", 0x02: "cp850", 0x03: "cp1252", 0x57: "cp1252", 0x58: "cp1252", 0x64: "cp852",
@@ -45,20 +46,39 @@ def shapefile_records(path: str, sub_path: str | None) -> Iterator[Record]:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
         raise DocumentError(
             f"cannot be read as a zip archive: {error}",
-            "EsriShapefile reads a zip archive with .shp, .dbf and .shx in it",
+            "EsriShapefile reads a zip archive with .shp, .dbf and .shx in it; one that is packed "
+            "twice is unpacked by prepare",
         ) from None
     streams = {suffix: io.BytesIO(data) for suffix, data in members.items() if suffix != "cpg"}
     try:
         with shapefile.Reader(**streams, encoding=_encoding(members)) as reader:
-            for position, found in enumerate(reader.iterShapeRecords(), 1):
+            for position, (shape, record) in enumerate(_rows(reader), 1):
                 geometry = None
-                if found.shape.shapeType != shapefile.NULL:
-                    geometry = _as_json(found.shape.__geo_interface__)
-                properties = _as_json(found.record.as_dict())
+                if shape.shapeType != shapefile.NULL:
+                    geometry = _as_json(shape.__geo_interface__)
+                properties = _as_json(record.as_dict())
                 feature = {"type": "Feature", "properties": properties, "geometry": geometry}
-                yield Record(position, feature, 64 * len(found.shape.points) + 1024)
+                yield Record(position, feature, 64 * len(shape.points) + 1024)
     except (shapefile.ShapefileException, struct.error, LookupError, ValueError) as error:
-        raise DocumentError(f"cannot be read as a shapefile: {error}") from None
+        raise DocumentError(
+            f"cannot be read as a shapefile, it is damaged or cut off: {error}", _DAMAGED
+        ) from None
+
+
+def _rows(reader: Any) -> Iterator[tuple[Any, Any]]:
+    """Pair shapes with their attributes; pyshp's own way loses step at rows marked as deleted.
+
+    Raises:
+        ValueError: There are not as many of both, as when a file was cut off. How long the files
+            say that they are is no sign of it: some that are whole are wrong about it.
+    """
+    rows, shapes = reader.numRecords, 0
+    for number, shape in enumerate(reader.iterShapes()):
+        shapes = number + 1
+        if number < rows and (record := reader.record(number)) is not None:
+            yield shape, record
+    if shapes != rows:
+        raise ValueError(f"it has {shapes} shapes, and attributes of {rows}")
 
 
 def _choose(archive: zipfile.ZipFile, sub_path: str | None) -> str:
@@ -72,7 +92,9 @@ def _choose(archive: zipfile.ZipFile, sub_path: str | None) -> str:
     shown = ", ".join((found or shapes)[:MAX_LISTED_MEMBERS]) or "none"
     raise DocumentError(
         f"wanted {wanted}, found {len(found)}; .shp members there: {shown}",
-        "name the member in `subPath`",
+        "name the member in `subPath`, by its whole path or a pattern like *.shp"
+        if shapes
+        else "the archive has to hold the .shp, the .dbf and the .shx of one name",
     )
 
 
@@ -90,9 +112,15 @@ def _members(archive: zipfile.ZipFile, shape: str) -> dict[str, bytes]:
         with archive.open(info) as member:
             found[suffix] = member.read(MAX_SHAPEFILE_MEMBER + 1)
         if len(found[suffix]) > MAX_SHAPEFILE_MEMBER:
-            raise DocumentError(f"{info.filename} has more than {MAX_SHAPEFILE_MEMBER} bytes")
+            raise DocumentError(
+                f"{info.filename} has more than {MAX_SHAPEFILE_MEMBER} bytes",
+                "convert it to GeoJSON lines by a Pipe step, and read it by NdGeoJson",
+            )
     if "dbf" not in found:
-        raise DocumentError(f"{shape} has no .dbf beside it, which holds the attributes")
+        raise DocumentError(
+            f"{shape} has no .dbf beside it, which holds the attributes",
+            "the archive has to hold the .shp, the .dbf and the .shx of one name",
+        )
     return found
 
 
