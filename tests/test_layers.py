@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import PROJECT
 
 PACKAGE = PROJECT / "odf"
-EVERYONE = {"errors", "limits", "clock"}
+EVERYONE = {"errors", "limits", "clock", "durations"}
 MAY_IMPORT = {
     "metadata": set(),
     "data": {"metadata"},

@@ -227,7 +227,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg] # not generic before 
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the duration in seconds."""
-        from odf.cli.environment import parse_duration
+        from odf.durations import parse_duration
 
         seconds = value if isinstance(value, float) else parse_duration(str(value))
         if seconds is None:

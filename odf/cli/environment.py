@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from odf.cli.output import OutputFormat, Terminal
-from odf.errors import UsageError
+from odf.durations import parse_duration
+from odf.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:  # the metadata layer is not needed to print a help text
     from odf.clock import Clock
@@ -37,9 +38,11 @@ VARIABLES: Final[dict[str, str]] = {
 """Every variable that is heeded, with what it does."""
 
 _NETWORK_VARIABLES: Final = frozenset(
-    {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+    {
+        *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "FTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+    }
 )
-_DURATION_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _RUNTIMES: Final[tuple["RuntimeName", ...]] = (
     "auto",
     "docker",
@@ -96,8 +99,19 @@ class Environment:
         return OutputFormat(value)
 
     def workspace_start(self, flags: Flags) -> Path:
-        """Return the folder where the search for a workspace begins."""
-        return Path(flags.workspace or self._value("ODF_WORKSPACE") or ".")
+        """Return the folder where the search for a workspace begins.
+
+        Raises:
+            NotFoundError: It is relative to the current folder, which somebody has removed.
+        """
+        start = Path(flags.workspace or self._value("ODF_WORKSPACE") or ".")
+        try:
+            start.absolute()
+        except FileNotFoundError:
+            raise NotFoundError(
+                "the current folder is not there any more", hint="change to another one with cd"
+            ) from None
+        return start
 
     def debug(self, flags: Flags) -> bool:
         """Tell whether tracebacks are wanted."""
@@ -221,19 +235,6 @@ class Environment:
 
     def _flag(self, name: str) -> bool:
         return (self._value(name) or "0").lower() not in ("0", "false", "no", "off")
-
-
-def parse_duration(text: str) -> float | None:
-    """Read a duration: `0`, `30`, `30s`, `10m`, `1.5h`, `250ms`.
-
-    Returns:
-        Seconds, or None when the text is no duration.
-    """
-    unit = next((u for u in _DURATION_UNITS if text.endswith(u)), "")
-    number = text[: len(text) - len(unit)] if unit else text
-    if not number.replace(".", "", 1).isascii() or not number.replace(".", "", 1).isdigit():
-        return None
-    return float(number) * _DURATION_UNITS.get(unit, 1.0)
 
 
 def wants_json(arguments: list[str], variables: Mapping[str, str]) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from odf.errors import AuthError, NotFoundError
+from odf.errors import AuthError, BadInputError, NotFoundError, in_context
 from odf.ingest.fetch import place_of, runs_of, template_variables
 from odf.ingest.prepare import commands_of
 from odf.metadata.identity import DatasetAlias
@@ -124,7 +124,7 @@ def obtain(sources: Sequence[tuple[DatasetAlias, SetPollingSource]], grants: Gra
     open_requests = [
         ConsentRequest(name, needs)
         for name, source in sources
-        if (needs := _without(needs_of(source), grants))
+        if (needs := _without(_needs_of(name, source), grants))
     ]
     if not open_requests or (grants.ask is not None and grants.ask(open_requests)):
         return
@@ -189,6 +189,13 @@ def permitted(
             hint=f"look at its source, and add it with: {missing.flags()}",
         )
     return {name: variables[name] for name in needs.environment if name in variables}
+
+
+def _needs_of(name: DatasetAlias, source: SetPollingSource) -> Needs:
+    try:
+        return needs_of(source)
+    except BadInputError as error:
+        raise in_context(error, f"dataset {name}: fetch") from error
 
 
 def _without(needs: Needs, grants: Grants) -> Needs:

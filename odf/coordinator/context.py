@@ -160,9 +160,16 @@ class Context:
 
     def close(self) -> None:
         """End the engines that this command started."""
-        if self._engines is not None and self._owns_engines:
-            self._engines.close()
-            self._engines = None
+        if self._engines is None or not self._owns_engines:
+            return
+        # Somebody at a terminal is going to run more commands, and cron is left in peace.
+        slow = self.settings.stays and self._engines.lacks_archive
+        self._engines.close()
+        self._engines = None
+        if slow:
+            from odf.coordinator.engine_archives import make_archive_behind  # noqa: PLC0415
+
+            make_archive_behind(self.settings)
 
     def __enter__(self) -> Self:
         return self

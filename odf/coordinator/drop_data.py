@@ -7,26 +7,40 @@ from collections import deque
 from collections.abc import Sequence
 
 from odf.coordinator.context import Context
-from odf.coordinator.engines import transform_surroundings
+from odf.coordinator.engines import require_transform_engine, transform_surroundings
 from odf.coordinator.lineage import inputs_of
 from odf.coordinator.results import DroppedDataset
 from odf.coordinator.selection import select_local
-from odf.errors import BadInputError, ConflictError, IntegrityError, NotFoundError
-from odf.metadata.model import DatasetKind, DataSlice
+from odf.errors import (
+    BadInputError,
+    ConflictError,
+    EngineUnavailableError,
+    IntegrityError,
+    NotFoundError,
+)
+from odf.metadata.model import (
+    DatasetKind,
+    DataSlice,
+    ExecuteTransform,
+    SetTransform,
+    TransformSql,
+)
 from odf.repo.dropped import drop_slices, missing_slices, restore_slice
 from odf.repo.errors import InvalidIntervalError
 from odf.repo.objects import StagedObject
 from odf.transform.plan import DivergedInputError
-from odf.transform.verify import replay
 from odf.workspace.workspace import DatasetHandle
 
 
-def drop_data(ctx: Context, refs: Sequence[str]) -> tuple[DroppedDataset, ...]:
+def drop_data(
+    ctx: Context, refs: Sequence[str], *, force: bool = False
+) -> tuple[DroppedDataset, ...]:
     """Remove the slices of derivative datasets; their chains and checkpoints stay.
 
     Args:
         ctx: The workspace.
         refs: Names, DIDs or patterns.
+        force: Also where an engine that made the data is not here to make it again.
 
     Returns:
         What was freed, dataset by dataset.
@@ -36,11 +50,15 @@ def drop_data(ctx: Context, refs: Sequence[str]) -> tuple[DroppedDataset, ...]:
         BadInputError: If one of them is a root dataset. Nothing is removed then.
         ConflictError: If an input is not here, or has become another one, so that the data could
             not be made again. Nothing is removed then.
+        EngineUnavailableError: If an engine that made some of the data is not here, or not in its
+            release. Nothing is removed then.
         LockedError: If another process writes to one of them.
     """
     handles = select_local(ctx, refs)
     for handle in handles:
         _check_can_be_made_again(ctx, handle)
+        if not force:
+            _check_engines(ctx, handle)
     freed = []
     for handle in handles:
         with handle.dataset.lock(ctx.settings.lock_timeout):
@@ -66,6 +84,8 @@ def bring_back(ctx: Context, handle: DatasetHandle) -> int:
     if not wanted:
         return 0
     _check_can_be_made_again(ctx, handle)
+    from odf.transform.verify import replay  # noqa: PLC0415  # every pull comes by here
+
     for source in inputs_of(handle):
         bring_back(ctx, ctx.workspace.resolve(str(source)))
     ctx.progress(str(handle.alias), "making its dropped data again")
@@ -108,6 +128,35 @@ def _check_can_be_made_again(ctx: Context, handle: DatasetHandle) -> None:
                 hint="pull the input first",
             ) from error
     _check_not_diverged(ctx, handle)
+
+
+def _check_engines(ctx: Context, handle: DatasetHandle) -> None:
+    """Make sure that every engine is here that made some of the data."""
+    for transform in _transforms_with_data(handle):
+        try:
+            require_transform_engine(ctx, handle, transform)
+        except EngineUnavailableError as error:
+            raise EngineUnavailableError(
+                f"{handle.alias}: its data could not be made again here: {error.message}",
+                hint=f"{error.hint + '; or ' if error.hint else ''}drop it all the same: "
+                f"odf drop-data --force {handle.alias}",
+                details=error.details,
+            ) from error
+
+
+def _transforms_with_data(handle: DatasetHandle) -> list[TransformSql]:
+    """Return the transforms that were in force when rows were derived, the newest first."""
+    found: list[TransformSql] = []
+    made_rows = False
+    for _, block in handle.dataset.blocks():
+        event = block.event
+        if isinstance(event, ExecuteTransform):
+            made_rows = made_rows or event.new_data is not None
+        elif isinstance(event, SetTransform):
+            if made_rows and event.transform not in found:
+                found.append(event.transform)
+            made_rows = False
+    return found
 
 
 def _check_not_diverged(ctx: Context, handle: DatasetHandle) -> None:

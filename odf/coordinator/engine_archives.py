@@ -7,7 +7,7 @@ from odf.coordinator.context import Settings
 if TYPE_CHECKING:
     from odf.runtimes.archives import EngineStatus
 
-__all__ = ["EngineStatus", "build_archive", "engine_status"]
+__all__ = ["EngineStatus", "build_archive", "engine_status", "make_archive_behind"]
 
 
 def engine_status(settings: Settings) -> "EngineStatus":
@@ -38,3 +38,11 @@ def build_archive(settings: Settings, *, again: bool) -> "EngineStatus":
 
     folder = archives_folder(settings.cache_home)
     return prepare_spark("build", folder, java_home=settings.java_home, again=again)
+
+
+def make_archive_behind(settings: Settings) -> None:
+    """Begin to make the class archive of the Spark engine, if it is missing; waits for nothing."""
+    from odf.runtimes.archives import make_behind  # noqa: PLC0415
+    from odf.runtimes.pool import archives_folder  # noqa: PLC0415
+
+    make_behind(archives_folder(settings.cache_home), java_home=settings.java_home)

@@ -97,7 +97,8 @@ def check_compatibility(ctx: Context, ref: str, release: str) -> CompatibilityRe
             reason="no_data",
             hint=f"odf pull {handle.alias}",
         )
-    recorded = release not in compatible_releases(handle).get(transform.version, frozenset())
+    known = compatible_releases(handle).get(transform.version, frozenset())
+    recorded = release not in {transform.version, *known}
     if recorded:
         _record(ctx, handle, transform.version, release)
     return CompatibilityReport(

@@ -34,22 +34,37 @@ def transform_engine(
     """
 
     def start(transform: TransformSql) -> "EngineClient":
-        pinned, name = transform.version, transform.engine.lower()
-        if pinned is not None and name in RELEASES and not _stands_in(handle, name, pinned):
-            raise EngineUnavailableError(
-                f"dataset {handle.alias} is pinned to engine release {pinned}; this is "
-                f"{RELEASES[name]}, whose results may differ",
-                hint="run it with the release of odf that has this engine, or find out whether "
-                f"this one does: odf engine compat {handle.alias} --engine {RELEASES[name]}",
-            )
+        _require_release(handle, transform)
         return ctx.engines.client(
             transform.engine,
             dataset=str(handle.alias),
             trusted=is_own(ctx, handle),
-            version=pinned,
+            version=transform.version,
         )
 
     return start
+
+
+def require_transform_engine(ctx: Context, handle: DatasetHandle, transform: TransformSql) -> None:
+    """Make sure that the engine that a query of a dataset asks for is here; starts nothing.
+
+    Raises:
+        EngineUnavailableError: If it is not, or only in another release than the transform is
+            pinned to.
+    """
+    _require_release(handle, transform)
+    ctx.engines.require(transform.engine, dataset=str(handle.alias), version=transform.version)
+
+
+def _require_release(handle: DatasetHandle, transform: TransformSql) -> None:
+    pinned, name = transform.version, transform.engine.lower()
+    if pinned is not None and name in RELEASES and not _stands_in(handle, name, pinned):
+        raise EngineUnavailableError(
+            f"dataset {handle.alias} is pinned to engine release {pinned}; this is "
+            f"{RELEASES[name]}, whose results may differ",
+            hint="run it with the release of odf that has this engine, or find out whether "
+            f"this one does: odf engine compat {handle.alias} --engine {RELEASES[name]}",
+        )
 
 
 def _stands_in(handle: DatasetHandle, engine: str, pinned: str) -> bool:

@@ -7,18 +7,12 @@ from enum import StrEnum
 from functools import partial
 
 from odf.coordinator.context import Context
-from odf.coordinator.derivatives import pull_derived
-from odf.coordinator.drop_data import bring_back
 from odf.coordinator.guard import guarded
-from odf.coordinator.ingesting import ingest_options, ingest_surroundings
 from odf.coordinator.lineage import inputs_of, with_inputs
 from odf.coordinator.ordering import inputs_first
-from odf.coordinator.remote import pull_remote
 from odf.coordinator.results import PulledDataset, PullReport, PullStatus
 from odf.coordinator.selection import Remote, select
-from odf.coordinator.watermark import check_writable, set_watermark
 from odf.errors import OdfError, UsageError
-from odf.ingest.pipeline import pull_root
 from odf.metadata.identity import DatasetID
 from odf.metadata.model import DatasetKind, Timestamp
 from odf.repo.update import DatasetUpdate
@@ -94,6 +88,8 @@ def pull(
             done(result)
 
     for entry in remote:
+        from odf.coordinator.remote import pull_remote  # noqa: PLC0415  # see `_update`
+
         bring = partial(pull_remote, ctx, entry.text, as_name=request.as_name, force=request.force)
         finish(_timed(ctx, bring, entry.text, None, Kind.REMOTE))
     _pull_local(ctx, request, local, finish)
@@ -160,6 +156,8 @@ def _pull_one(
     ctx: Context, request: PullRequest, handle: DatasetHandle, kind: Kind
 ) -> PulledDataset:
     if request.set_watermark is not None:
+        from odf.coordinator.watermark import check_writable  # noqa: PLC0415  # see `_update`
+
         check_writable(handle, "its watermark cannot be set")
     # Not `kind`: whether it comes from elsewhere must be known for certain, or it is not touched.
     if handle.pull_aliases:
@@ -186,6 +184,9 @@ def _pull_one(
 def _pull_from_elsewhere(
     ctx: Context, request: PullRequest, handle: DatasetHandle
 ) -> PulledDataset:
+    from odf.coordinator.drop_data import bring_back  # noqa: PLC0415  # see `_update`
+    from odf.coordinator.remote import pull_remote  # noqa: PLC0415
+
     result = pull_remote(ctx, handle.pull_aliases[0], as_name=None, force=request.force)
     try:
         bring_back(ctx, handle)
@@ -196,11 +197,26 @@ def _pull_from_elsewhere(
 
 
 def _update(ctx: Context, request: PullRequest, handle: DatasetHandle, kind: Kind) -> DatasetUpdate:
+    """Bring one dataset up to date.
+
+    What a kind of dataset needs is loaded for it: most pulls are of few kinds, and all of it takes
+    longer than to find that nothing is new.
+    """
     if kind == Kind.DERIVATIVE and request.set_watermark is None:
+        from odf.coordinator.derivatives import pull_derived  # noqa: PLC0415
+
         return pull_derived(ctx, handle, reset_if_diverged=request.reset_diverged)
     with handle.dataset.lock(ctx.settings.lock_timeout):
         if request.set_watermark is not None:
+            from odf.coordinator.watermark import set_watermark  # noqa: PLC0415
+
             return set_watermark(ctx, handle, request.set_watermark)
+        from odf.coordinator.ingesting import (  # noqa: PLC0415
+            ingest_options,
+            ingest_surroundings,
+        )
+        from odf.ingest.pipeline import pull_root  # noqa: PLC0415
+
         return pull_root(
             handle.dataset,
             str(handle.alias),

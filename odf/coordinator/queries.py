@@ -1,12 +1,11 @@
 """Checking what a manifest asks of engines and readers, before a dataset is made from it."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from odf.coordinator.context import Context
-from odf.data.arrow_fields import arrow_schema_to_fields
-from odf.data.types import parse_ddl, to_arrow
 from odf.errors import BadInputError, OdfError, in_context
 from odf.ingest.fetch import check_step
 from odf.ingest.prepare import check_steps
@@ -125,11 +124,13 @@ def check_source(
     """Check what can be known about a root dataset's source before any data is there.
 
     Raises:
-        BadInputError: If the read schema cannot be parsed, a key column is not among the columns
-            that are declared, or a fetch or prepare step can never work.
+        BadInputError: If the read schema cannot be parsed, the key is empty, names a column twice
+            or one that is not among those that are declared, or a fetch or prepare step can
+            never work.
         InvalidQueryError: If the preprocess query is not accepted.
         EngineUnavailableError: If no engine can be started to check it.
     """
+    _check_key_lists(name, source)
     columns = _declared_columns(name, source.read)
     warnings: list[str] = []
     if isinstance(source, SetPollingSource):
@@ -209,6 +210,8 @@ def _query_input(source: TransformInput, state: ChainState) -> QueryInput:
 def _declared_columns(name: DatasetAlias, read: ReadStep) -> list[str] | None:
     if read.schema is None:
         return None
+    from odf.data.types import parse_ddl  # noqa: PLC0415 - it loads Arrow
+
     try:
         return [column.name for column in parse_ddl(read.schema)]
     except BadInputError as error:
@@ -221,6 +224,9 @@ def _declared_schema(read: ReadStep) -> bytes | None:
         return None
     import pyarrow as pa  # noqa: PLC0415 - heavy, and most manifests have no preprocess step
 
+    from odf.data.arrow_fields import arrow_schema_to_fields  # noqa: PLC0415
+    from odf.data.types import parse_ddl, to_arrow  # noqa: PLC0415
+
     columns = parse_ddl(read.schema)
     schema = pa.schema(
         [pa.field(column.name, to_arrow(column.type), column.nullable) for column in columns]
@@ -228,16 +234,41 @@ def _declared_schema(read: ReadStep) -> bytes | None:
     return encode_schema(arrow_schema_to_fields(schema))
 
 
+def _key_lists(source: SetPollingSource | AddPushSource) -> dict[str, Sequence[str]]:
+    """Return the lists of columns that a merge strategy names, by their settings."""
+    merge = source.merge
+    if isinstance(merge, MergeStrategyAppend):
+        return {}
+    found: dict[str, Sequence[str]] = {"primaryKey": merge.primary_key}
+    if isinstance(merge, MergeStrategySnapshot) and merge.compare_columns:
+        found["compareColumns"] = merge.compare_columns
+    return found
+
+
+def _check_key_lists(name: DatasetAlias, source: SetPollingSource | AddPushSource) -> None:
+    """Refuse keys that tell no rows apart, and columns that are named twice."""
+    for setting, keys in _key_lists(source).items():
+        if not keys:
+            raise BadInputError(
+                f"dataset {name}: merge.{setting} names no column, wanted at least one",
+                reason="missing_key",
+                hint="name the columns that tell rows apart; rows without a key go with "
+                "`kind: Append`",
+            )
+        twice = [key for key, times in Counter(keys).items() if times > 1]
+        if twice:
+            raise BadInputError(
+                f"dataset {name}: merge.{setting} names columns more than once: {', '.join(twice)}",
+                reason="duplicate_key",
+            )
+
+
 def _check_keys(
     name: DatasetAlias, source: SetPollingSource | AddPushSource, columns: Sequence[str] | None
 ) -> None:
-    merge = source.merge
-    if columns is None or isinstance(merge, MergeStrategyAppend):
+    if columns is None:
         return
-    wanted = {"primaryKey": merge.primary_key}
-    if isinstance(merge, MergeStrategySnapshot) and merge.compare_columns:
-        wanted["compareColumns"] = merge.compare_columns
-    for setting, keys in wanted.items():
+    for setting, keys in _key_lists(source).items():
         missing = [key for key in keys if key not in columns]
         if missing:
             raise BadInputError(

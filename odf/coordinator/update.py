@@ -11,6 +11,7 @@ from odf.coordinator.drafts import Draft, FindInput, draft_new, tried
 from odf.coordinator.queries import pinned
 from odf.coordinator.results import AddAction, EventChange
 from odf.errors import BadInputError, ConflictError, OdfError, in_context
+from odf.ingest.source_state import rereads
 from odf.metadata.buffers import MalformedBufferError
 from odf.metadata.chain import ChainState
 from odf.metadata.model import (
@@ -18,6 +19,8 @@ from odf.metadata.model import (
     DatasetSnapshot,
     DisablePollingSource,
     DisablePushSource,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
     MetadataEvent,
     SetAttachments,
     SetDataSchema,
@@ -93,7 +96,29 @@ def draft_update(
         before=before,
         handle=handle,
         changes=changes,
+        warnings=_doubled(handle, before, events),
     )
+
+
+def _doubled(
+    handle: DatasetHandle, before: ChainState, events: Sequence[MetadataEvent]
+) -> tuple[str, ...]:
+    """Warn of a source that is read anew where rows that are there come once more."""
+    for event in events:
+        if not isinstance(event, SetPollingSource) or before.last_offset is None:
+            continue
+        merge = type(event.merge).__name__.removeprefix("MergeStrategy")
+        is_blind = isinstance(event.merge, MergeStrategyAppend | MergeStrategyChangelogStream)
+        if is_blind and rereads(handle.dataset, event, before):
+            warning = (
+                f"the fetch step of {handle.alias} is another one, so the next pull reads its "
+                f"source whole, and {merge} adds all of it to what is there (rows: "
+                f"{before.num_records}): rows that the old source gave, too, are in the dataset "
+                "twice then. To avoid it merge by Ledger or Snapshot with a primary key, keep the "
+                "fetch step as it was, or make the dataset anew with odf add --replace"
+            )
+            return (warning,)
+    return ()
 
 
 def _check_ends(source: str, ends: Sequence[_End], wanted: Sequence[MetadataEvent]) -> None:

@@ -11,6 +11,7 @@ from odf.coordinator.lineage import inputs_of, with_inputs
 from odf.coordinator.ordering import inputs_first
 from odf.coordinator.results import VerifiedDataset, VerifyFinding, VerifyReport
 from odf.coordinator.selection import select_local
+from odf.errors import NotFoundError
 from odf.repo.verify import IntegrityReport, verify_integrity
 from odf.transform.verify import ReplayedStep, replay
 from odf.workspace.workspace import DatasetHandle
@@ -41,8 +42,11 @@ def verify(
     Raises:
         NotFoundError: If a name is unknown.
         UsageError: If nothing was asked for.
+
+    A dataset that was asked for by name and ends before `blocks` begin is an error of that dataset.
     """
     handles = select_local(ctx, refs, everything=everything)
+    asked = frozenset() if everything else frozenset(handle.id for handle in handles)
     if recursive:
         handles = with_inputs(ctx, handles)
     by_id = {handle.id: handle for handle in handles}
@@ -54,7 +58,13 @@ def verify(
     )
     results = []
     for dataset_id in ordered:
-        result = _verify_one(ctx, by_id[dataset_id], integrity_only=integrity_only, blocks=blocks)
+        result = _verify_one(
+            ctx,
+            by_id[dataset_id],
+            integrity_only=integrity_only,
+            blocks=blocks,
+            has_blocks=dataset_id in asked,
+        )
         results.append(result)
         if done is not None:
             done(result)
@@ -62,7 +72,12 @@ def verify(
 
 
 def _verify_one(
-    ctx: Context, handle: DatasetHandle, *, integrity_only: bool, blocks: range | None
+    ctx: Context,
+    handle: DatasetHandle,
+    *,
+    integrity_only: bool,
+    blocks: range | None,
+    has_blocks: bool,
 ) -> VerifiedDataset:
     started = time.monotonic()
     name = str(handle.alias)
@@ -73,6 +88,8 @@ def _verify_one(
         ctx.progress(name, "checking hashes and rules")
         report = verify_integrity(handle.dataset, now=ctx.now(), blocks=blocks)
         results.append(_from_integrity(results[-1], report))
+        if blocks is not None and has_blocks and results[-1].valid:
+            _check_within(report, blocks)
         if results[-1].valid and not integrity_only:
             for step in replay(handle, transform_surroundings(ctx, handle), blocks=blocks):
                 results.append(_with_step(results[-1], step))
@@ -82,6 +99,15 @@ def _verify_one(
     if error is not None:
         result = replace(result, valid=False, error=error)
     return replace(result, seconds=time.monotonic() - started)
+
+
+def _check_within(report: IntegrityReport, blocks: range) -> None:
+    """Refuse blocks that a chain does not have: with nothing to check, all of it is right."""
+    if blocks.start >= report.blocks:
+        raise NotFoundError(
+            f"there is no block {blocks.start}; the last one is {report.blocks - 1}",
+            hint="odf log shows the blocks with their numbers",
+        )
 
 
 def _from_integrity(result: VerifiedDataset, report: IntegrityReport) -> VerifiedDataset:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _ROW_GROUP_ROWS: Final = 1 << 20
-_ROW_GROUP_BYTES: Final = 64 << 20  # of Arrow data that the writer holds back at most
+_ROW_GROUP_BYTES: Final = 32 << 20  # of Arrow data that the writer holds back at most
 
 
 class SliceSchemaError(BadInputError):
@@ -90,7 +90,7 @@ def slice_schema(
                 hint="rename one of them in the query, or the system column with SetVocab",
             )
         seen[field.name.casefold()] = field.name
-        _check_type(field)
+        check_type(field)
     return pa.schema(fields)
 
 
@@ -111,7 +111,15 @@ def _event_time_field(
     )
 
 
-def _check_type(field: pa.Field) -> None:
+def check_type(field: pa.Field) -> None:
+    """Check that a slice can hold a column.
+
+    Args:
+        field: The column, of a type that `slice_type` can return.
+
+    Raises:
+        BadInputError: It cannot: there is no such column type, or it has no logical hash.
+    """
     from_arrow(field.type)
     for leaf in _leaves(field):
         try:

@@ -177,7 +177,8 @@ def slice_type(dtype: pa.DataType) -> pa.DataType:
     if t.is_struct(dtype):
         return pa.struct([_slice_field(field) for field in dtype])
     if t.is_list(dtype) or t.is_large_list(dtype) or t.is_fixed_size_list(dtype):
-        return pa.list_(_slice_field(dtype.value_field))
+        # The name that Parquet has for it, whatever a reader or an engine calls it.
+        return pa.list_(_slice_field(dtype.value_field).with_name("element"))
     return dtype
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 """Version of the private service; raised whenever `host.proto` changes in any way."""
 
 RETRACTIONS_HEADER: Final = "odf-retractions"
@@ -10,6 +10,9 @@ RETRACTIONS_HEADER: Final = "odf-retractions"
 
 Engines of others ignore it; ours keep the rows that a retraction may call for from the start.
 """
+
+MISSING_ARCHIVE: Final = "none"
+"""What our Spark engine says of `archive`, among its versions, if it had to start without one."""
 
 LEASE_SOCKET: Final = "lease.sock"
 """Name of the socket on which a host that stays gives leases, beside the engine's own."""

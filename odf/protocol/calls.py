@@ -7,6 +7,7 @@ the answer into an outcome, after it has taken the files back.
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odf.metadata.identity import DatasetAlias, DatasetID
 from odf.metadata.model import (
@@ -17,7 +18,9 @@ from odf.metadata.model import (
     Timestamp,
     TransformSql,
 )
-from odf.protocol.messages import Watermark
+
+if TYPE_CHECKING:  # messages are made when an engine is called
+    from odf.protocol.messages import Watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class EngineDescription:
         release: What `transform.version` pins.
         versions: Versions of what it is made of, by name.
         pid: Its process id as it sees it.
+        operations: How many operations it does at once; further ones wait for their turn.
     """
 
     protocol_version: int
@@ -37,6 +41,7 @@ class EngineDescription:
     release: str
     versions: dict[str, str]
     pid: int
+    operations: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +292,7 @@ class TransformCallInput:
     offset_interval: OffsetInterval | None
     data: tuple[Path, ...]
     schema_file: Path
-    explicit_watermarks: tuple[Watermark, ...]
+    explicit_watermarks: "tuple[Watermark, ...]"
     has_retractions: bool | None = None
 
 

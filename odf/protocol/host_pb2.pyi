@@ -21,7 +21,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("protocol_version", "engine", "release", "versions", "pid")
+    __slots__ = ("protocol_version", "engine", "release", "versions", "pid", "operations")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -34,12 +34,14 @@ class Description(_message.Message):
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     engine: str
     release: str
     versions: _containers.ScalarMap[str, str]
     pid: int
-    def __init__(self, protocol_version: _Optional[int] = ..., engine: _Optional[str] = ..., release: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., pid: _Optional[int] = ...) -> None: ...
+    operations: int
+    def __init__(self, protocol_version: _Optional[int] = ..., engine: _Optional[str] = ..., release: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., pid: _Optional[int] = ..., operations: _Optional[int] = ...) -> None: ...
 
 class Vocabulary(_message.Message):
     __slots__ = ("offset", "operation_type", "system_time", "event_time")

@@ -393,6 +393,7 @@ def description_to_proto(description: EngineDescription) -> wire.Description:
         release=description.release,
         versions=description.versions,
         pid=description.pid,
+        operations=description.operations,
     )
 
 
@@ -404,6 +405,7 @@ def description_from_proto(message: wire.Description) -> EngineDescription:
         release=message.release,
         versions=dict(message.versions),
         pid=message.pid,
+        operations=max(message.operations, 1),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from odf.errors import EngineUnavailableError
 from odf.limits import ENGINE_LOG_TAIL_LINES, ENGINE_PREPARE_SECONDS, MAX_ENGINE_TEXT
-from odf.runtimes.base import python_command
+from odf.runtimes.base import EngineCommand, python_command
 from odf.runtimes.process import ENVIRONMENT
 from odf.runtimes.text import last_lines, printable
 
@@ -34,6 +34,7 @@ class EngineStatus:
         ready: Whether Java takes the archive, which it was asked just now.
         reason: Why not, in a line.
         built: Whether the archive was made just now.
+        possible: Whether this Java makes archives at all.
     """
 
     engine: str
@@ -47,6 +48,7 @@ class EngineStatus:
     ready: bool
     reason: str | None
     built: bool
+    possible: bool
 
 
 def prepare_spark(
@@ -67,17 +69,13 @@ def prepare_spark(
     Raises:
         EngineUnavailableError: There is no Spark or no Java, or the archive could not be made.
     """
-    arguments = [action, "--archives", str(folder)]
-    arguments += [] if java_home is None else ["--java-home", str(java_home)]
-    arguments += ["--again"] if again else []
-    command = python_command("odf.engines.spark.prepare", *arguments)
-    home = {"HOME": os.path.expanduser("~")}  # noqa: PTH111  # it need not be resolvable
+    command = _command(action, folder, java_home, *(["--again"] if again else []))
     try:
         done = subprocess.run(
             command.argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={**ENVIRONMENT, **home, **command.environment},
+            env=command.environment,
             timeout=ENGINE_PREPARE_SECONDS,
             check=False,
         )
@@ -86,6 +84,45 @@ def prepare_spark(
             f"the Spark engine could not be prepared within {ENGINE_PREPARE_SECONDS:g} s"
         ) from None
     return _read(done, folder)
+
+
+def make_behind(folder: Path, *, java_home: Path | None = None) -> int:
+    """Begin to make the class archive if it is missing, and let it outlive this process.
+
+    It takes what others leave of the processors. While another process makes one, it does nothing.
+
+    Args:
+        folder: Where archives are.
+        java_home: Another Java than the one that came along.
+
+    Returns:
+        The number of the process.
+    """
+    command = _command("build", folder, java_home, "--behind")
+    nothing = subprocess.DEVNULL
+    begun = subprocess.Popen(
+        command.argv,
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
+        env=dict(command.environment),
+        cwd="/",
+        start_new_session=True,
+    )
+    # Popen would warn that nobody waited for it.
+    begun.returncode = 0
+    return begun.pid
+
+
+def _command(action: str, folder: Path, java_home: Path | None, *arguments: str) -> EngineCommand:
+    """Say how the process is started that does it."""
+    java = [] if java_home is None else ["--java-home", str(java_home)]
+    home = {"HOME": os.path.expanduser("~")}  # noqa: PTH111  # it need not be resolvable
+    return python_command(
+        "odf.engines.spark.prepare",
+        *(action, "--archives", str(folder.absolute()), *java, *arguments),
+        environment={**ENVIRONMENT, **home},
+    )
 
 
 def _read(done: subprocess.CompletedProcess[bytes], folder: Path) -> EngineStatus:
@@ -106,6 +143,7 @@ def _read(done: subprocess.CompletedProcess[bytes], folder: Path) -> EngineStatu
             ready=answer["ok"],
             reason=answer["reason"],
             built=answer["built"],
+            possible=answer["possible"],
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         lines = last_lines(done.stderr, ENGINE_LOG_TAIL_LINES)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from odf.runtimes.client import EngineClient
+if TYPE_CHECKING:  # gRPC is loaded while the engine starts
+    from odf.runtimes.client import EngineClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class EngineHandle:
 
     def __init__(
         self,
-        client: EngineClient,
+        client: "EngineClient",
         runtime: str,
         *,
         sandboxed: bool,

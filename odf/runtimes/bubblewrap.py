@@ -11,7 +11,7 @@ from odf.runtimes.base import EngineCommand, EngineHandle
 from odf.runtimes.child import SocketFolder
 from odf.runtimes.exchange import Exchange
 from odf.runtimes.process import ENVIRONMENT, Launch, idle_option, start
-from odf.runtimes.sandbox import Sandbox, SandboxLimits, install_hint
+from odf.runtimes.sandbox import Sandbox, SandboxLimits, SandboxMemory, install_hint
 
 _INSIDE = "/odf"
 
@@ -24,6 +24,7 @@ class BubblewrapRuntime:
         socket_root: Where to make the socket's folder, for example the user's runtime folder.
         tcp_port: Also serve on this port of the sandbox's own network, or None.
         limits: What the engine may take; by default the memory of the machine.
+        memory: What was found out before about sandboxes here; without it each is tried first.
     """
 
     name = "bubblewrap"
@@ -36,12 +37,15 @@ class BubblewrapRuntime:
         socket_root: Path | None = None,
         tcp_port: int | None = None,
         limits: SandboxLimits | None = None,
+        memory: SandboxMemory | None = None,
     ) -> None:
         self._command = command
         self._socket_root = socket_root
         self._tcp_port = tcp_port
         environment = {**ENVIRONMENT, **command.environment}
-        self._sandbox = Sandbox(environment, read_only=command.read_only, limits=limits)
+        self._sandbox = Sandbox(
+            environment, read_only=command.read_only, limits=limits, memory=memory
+        )
 
     def why_not(self) -> str | None:
         """Try the sandbox by running this Python in it.

@@ -33,7 +33,7 @@ from odf.limits import (
 from odf.runtimes.text import exit_status, last_lines
 
 SOCKET_NAME = "engine.sock"
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.002
 _SOCKET_FOLDER = re.compile(r"odf-([0-9]+)-[a-z0-9_]{8}")
 
 

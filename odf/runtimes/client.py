@@ -5,8 +5,9 @@ never trusted: its files are taken through `Exchange`, its texts are made printa
 that break the protocol are errors. Slices themselves are checked by who commits them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -89,6 +90,9 @@ from odf.runtimes.text import printable
 
 OnEvent = Callable[[EngineEvent], None]
 
+Running = Callable[[Callable[[], object]], AbstractContextManager[None]]
+"""Told how to end a call, for as long as the call runs."""
+
 
 class Link(Protocol):
     """A connection to an engine, and news of its end."""
@@ -163,6 +167,8 @@ class EngineClient:
     """
 
     def __init__(self, link: Link, exchange: Exchange) -> None:
+        self.versions: Mapping[str, str] = {}
+        """What the engine is made of, as far as it was asked."""
         self._link = link
         self._exchange = exchange
         self._engine: Any = engine_pb2_grpc.EngineStub(link.channel)  # type: ignore[no-untyped-call]
@@ -191,6 +197,7 @@ class EngineClient:
             raise EngineUnavailableError(
                 error.message, hint=error.hint, details=error.details
             ) from error
+        self.versions = found.versions
         if found.protocol_version != PROTOCOL_VERSION:
             raise EngineUnavailableError(
                 f"the engine {printable(found.release)} speaks version {found.protocol_version} of "
@@ -319,8 +326,14 @@ class EngineClient:
             quarantine=call.quarantine if set_aside else None,
         )
 
-    def execute_transform(self, call: TransformCall) -> TransformOutcome:
+    def execute_transform(
+        self, call: TransformCall, running: Running | None = None
+    ) -> TransformOutcome:
         """Run one step of a derivative dataset.
+
+        Args:
+            call: The step.
+            running: Told how to end the call from another thread, for as long as it runs.
 
         Raises:
             InvalidQueryError: If the query cannot be accepted.
@@ -330,11 +343,9 @@ class EngineClient:
         with self._exchange.operation() as operation:
             request = transform_request(call, operation)
             message = engine_pb2.TransformRequest(flatbuffer=to_bytes(request))
-            success = self._final_answer(
-                self._engine.ExecuteTransform(message, metadata=headers(call)),
-                TransformResponseRoot,
-                what,
-            )
+            answers = self._engine.ExecuteTransform(message, metadata=headers(call))
+            with contextlib.nullcontext() if running is None else running(answers.cancel):
+                success = self._final_answer(answers, TransformResponseRoot, what)
             if not isinstance(success, TransformResponseSuccess):
                 raise _unanswered(what)
             checkpoint = call.new_checkpoint

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +31,7 @@ BUILD_HINT: Final = "make it: odf engine build"
 
 _PACKAGE: Final = Path(odf.__path__[0])
 _DOCKERFILE: Final = Path(__file__).with_name("Dockerfile")
-_SOURCES: Final = ("__init__.py", "errors.py", "limits.py", "clock.py", "py.typed")
+_SOURCES: Final = ("__init__.py", "errors.py", "limits.py", "clock.py", "records.py", "py.typed")
 _SOURCE_FOLDERS: Final = ("metadata", "data", "protocol", "engines")
 _COMMON: Final = ("grpcio", "protobuf", "pyarrow")
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -104,6 +103,8 @@ def pins(spec: ImageSpec) -> dict[str, str]:
     Raises:
         EngineUnavailableError: One of them is not installed.
     """
+    from importlib import metadata  # noqa: PLC0415  # only where images come into question
+
     found: dict[str, str] = {}
     wanted = [*spec.roots, *(name for name in spec.optional if _is_here(name))]
     while wanted:
@@ -151,6 +152,8 @@ def _required_names(requirements: Iterable[str]) -> Iterator[str]:
 
 def _is_here(name: str) -> bool:
     """Whether a distribution is installed; what is for other systems or Pythons is not."""
+    from importlib import metadata  # noqa: PLC0415  # as above
+
     try:
         metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -6,14 +6,16 @@ that a hostile query finds nothing there that belongs to anybody else.
 
 import contextlib
 import hashlib
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odf.errors import EngineUnavailableError, OdfError
+from odf.protocol import MISSING_ARCHIVE
 from odf.runtimes.base import (
     ContainerProgram,
     EngineCommand,
@@ -22,13 +24,16 @@ from odf.runtimes.base import (
     python_command,
 )
 from odf.runtimes.bubblewrap import BubblewrapRuntime
-from odf.runtimes.client import EngineClient
 from odf.runtimes.container import ContainerRuntime
 from odf.runtimes.foreign import chosen_image, no_such_engine
 from odf.runtimes.images import ARCHIVES_INSIDE, own_program
 from odf.runtimes.process import Launch, ProcessRuntime
+from odf.runtimes.sandbox import SandboxMemory
 from odf.runtimes.select import RuntimeChoice, RuntimeMemory, select_runtime
 from odf.runtimes.warm import WarmHosts, fingerprint
+
+if TYPE_CHECKING:  # gRPC is loaded while the engine starts
+    from odf.runtimes.client import EngineClient
 
 SPARK: Final = "spark"
 """The engine that reads source files and does everything else, as `transform.engine` names it."""
@@ -38,6 +43,11 @@ DATAFUSION: Final = "datafusion"
 
 ENGINES: Final = (SPARK, DATAFUSION)
 """The engines that come with this package."""
+
+CONTAINER_TOOLS: Final = ("docker", "podman")
+"""What runs engines from images, where it is installed."""
+
+_PACKAGES: Final = {SPARK: "pyspark", DATAFUSION: "datafusion"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,7 @@ class EnginePool:
 
     def client(
         self, engine: str, *, dataset: str, trusted: bool, version: str | None = None
-    ) -> EngineClient:
+    ) -> "EngineClient":
         """Return a client of a running engine, starting it if need be.
 
         Args:
@@ -130,9 +140,7 @@ class EnginePool:
             EngineUnavailableError: If there is no such engine, it does not start, or it must not
                 run here without a sandbox.
         """
-        name = engine.lower()
-        if name not in ENGINES and name not in self._settings.images:
-            raise no_such_engine(f"dataset {dataset}", engine, (*ENGINES, *self._settings.images))
+        name = self._known(engine, dataset)
         key = name if trusted else f"{name}-{dataset}"
         if name not in ENGINES and version is not None:
             key += f"-{hashlib.sha3_256(version.encode()).hexdigest()[:8]}"
@@ -143,6 +151,31 @@ class EnginePool:
             if key not in self._handles:
                 self._handles[key] = self._start(name, key, version, trusted=trusted)
             return self._handles[key].client
+
+    def require(self, engine: str, *, dataset: str, version: str | None = None) -> None:
+        """Make sure that an engine could be started, without starting it.
+
+        Args:
+            engine: As `client` takes it.
+            dataset: As `client` takes it.
+            version: As `client` takes it.
+
+        Raises:
+            EngineUnavailableError: If there is no such engine, its package is not installed, or its
+                image is not here.
+        """
+        name = self._known(engine, dataset)
+        if name not in ENGINES:
+            chosen_image(self._settings.images[name], self._settings.runtime, version)
+        else:
+            _require_package(name)
+
+    def _known(self, engine: str, dataset: str) -> str:
+        """Return the name of an engine that is one of ours or configured."""
+        name = engine.lower()
+        if name not in ENGINES and name not in self._settings.images:
+            raise no_such_engine(f"dataset {dataset}", engine, (*ENGINES, *self._settings.images))
+        return name
 
     def pin(self, engine: str) -> str:
         """Return the image of an engine of others as transforms are pinned to it.
@@ -165,6 +198,15 @@ class EnginePool:
         return tuple(handle.pid for handle in self._handles.values() if handle.pid is not None)
 
     @property
+    def lacks_archive(self) -> bool:
+        """Whether Spark was started here without a class archive although there could be one."""
+        return any(
+            handle.client.versions.get("archive") == MISSING_ARCHIVE
+            for handle in self._handles.values()
+            if handle.runtime not in CONTAINER_TOOLS
+        )
+
+    @property
     def descriptions(self) -> Mapping[str, str]:
         """Which runtime each started engine has, by the engine's key."""
         return {key: handle.runtime for key, handle in self._handles.items()}
@@ -178,6 +220,18 @@ class EnginePool:
             handle.close()
 
     def _start(self, name: str, key: str, version: str | None, *, trusted: bool) -> EngineHandle:
+        try:
+            return self._start_once(name, key, version, trusted=trusted)
+        except EngineUnavailableError:
+            memory = self._memory()
+            # A sandbox that is only known to have worked may not do so any more.
+            if memory is None or not SandboxMemory(memory.folder).forget():
+                raise
+        return self._start_once(name, key, version, trusted=trusted)
+
+    def _start_once(
+        self, name: str, key: str, version: str | None, *, trusted: bool
+    ) -> EngineHandle:
         if name not in ENGINES:
             return self._start_foreign(name, key, version, trusted=trusted)
         command = self._spark_command() if name == SPARK else self._datafusion_command(trusted)
@@ -246,6 +300,9 @@ class EnginePool:
             read_only = (self._settings.java_home,)
         if self._settings.cache_home is not None:
             archives = archives_folder(self._settings.cache_home)
+            with contextlib.suppress(OSError):
+                # Where there is none yet the engine says that it misses one.
+                archives.mkdir(mode=0o700, parents=True, exist_ok=True)
             if archives.is_dir():
                 arguments += ["--archives", str(archives)]
                 read_only = (*read_only, archives)
@@ -263,20 +320,38 @@ class EnginePool:
         arguments = ["--archives", ARCHIVES_INSIDE]
         if self._settings.memory is not None:
             arguments += ["--heap", str(self._settings.memory)]
-        return own_image(SPARK, *arguments)
+        return self._own_image(SPARK, *arguments)
+
+    def _own_image(self, engine: str, *arguments: str) -> ContainerProgram | None:
+        """Say how one of our engines is started from its image, where it may come to that.
+
+        To tell which image it is, all that goes into it has to be read.
+        """
+        chosen = self._settings.runtime
+        if chosen in ("bubblewrap", "process"):
+            return None
+        if chosen == "auto" and not any(map(shutil.which, CONTAINER_TOOLS)):
+            return None
+        return own_image(engine, *arguments)
 
     def _datafusion_command(self, trusted: bool) -> EngineCommand:
         """Compose the command; queries that need state run only in replays of others' datasets."""
-        if find_spec("datafusion") is None:
-            raise EngineUnavailableError(
-                "the engine datafusion is not installed",
-                hint="install it: pip install 'opendatafabric[datafusion]'",
-            )
+        _require_package(DATAFUSION)
         arguments: list[str] = [] if trusted else ["--slice-by-slice"]
         if self._settings.memory is not None:
             arguments += ["--memory", str(self._settings.memory)]
         return python_command(
-            "odf.engines.datafusion", *arguments, container=own_image(DATAFUSION, *arguments)
+            "odf.engines.datafusion",
+            *arguments,
+            container=self._own_image(DATAFUSION, *arguments),
+        )
+
+
+def _require_package(engine: str) -> None:
+    if find_spec(_PACKAGES[engine]) is None:
+        raise EngineUnavailableError(
+            f"the engine {engine} is not installed",
+            hint=f"install it: pip install 'opendatafabric[{engine}]'",
         )
 
 

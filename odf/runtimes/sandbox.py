@@ -9,18 +9,27 @@ but without capabilities, and only those that are bound exist. Memory and proces
 resource limits, which hold for each process; the kernel does not hold root to the process limit.
 """
 
+import contextlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import odf
-from odf.limits import SANDBOX_MAX_OPEN_FILES, SANDBOX_MAX_PROCESSES, SANDBOX_PROBE_SECONDS
+from odf.limits import (
+    MAX_RUNTIME_MEMORY_SIZE,
+    SANDBOX_MAX_OPEN_FILES,
+    SANDBOX_MAX_PROCESSES,
+    SANDBOX_PROBE_SECONDS,
+)
 from odf.runtimes.text import printable
 
 _PROGRAM = "bwrap"
@@ -31,7 +40,9 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _CONFIGURATION = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 _JAVA_CONFIGURATION = re.compile(r"java-.*")
 # Newer versions can also forbid further user namespaces inside, which shrinks the kernel's surface.
-_HARDENED = ("--unshare-user", "--disable-userns")
+_NAMESPACES: Final[tuple[tuple[str, ...], ...]] = (("--unshare-user", "--disable-userns"), ())
+_MEMORY = "sandbox.json"
+_REMEMBERED_SECONDS = 86_400.0
 # Set in the process that becomes the sandbox, so that the sandbox itself is bound by it as well.
 _SET_LIMITS = """\
 import os, resource, sys
@@ -45,6 +56,54 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 # The sandbox dies with its parent. One that outlives its starter gets this one for a parent.
 _STAND_IN = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxMemory:
+    """How a sandbox was seen to work, so that the next command need not try it first.
+
+    It holds for one bubblewrap, one kernel and one start of the machine, for a day at most. If it
+    does not hold any more, the engine does not start: whoever finds that calls `forget`.
+
+    Attributes:
+        folder: Where it is kept, below the user's cache.
+    """
+
+    folder: Path
+
+    def recall(self) -> tuple[str, ...] | None:
+        """Return the options with which namespaces are made; None if they have to be tried."""
+        try:
+            with (self.folder / _MEMORY).open("rb") as file:
+                found = json.loads(file.read(MAX_RUNTIME_MEMORY_SIZE))
+            if found["for"] != _surroundings() or time.time() - found["time"] > _REMEMBERED_SECONDS:
+                return None
+            return next(known for known in _NAMESPACES if list(known) == found["options"])
+        except (OSError, ValueError, KeyError, TypeError, StopIteration):
+            return None
+
+    def keep(self, options: Sequence[str]) -> None:
+        """Remember what worked; a cache that cannot be written is none."""
+        found = {"for": _surroundings(), "time": time.time(), "options": list(options)}
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            staged = self.folder / f"{_MEMORY}.{os.getpid()}"
+            staged.write_text(json.dumps(found))
+            staged.replace(self.folder / _MEMORY)
+
+    def forget(self) -> bool:
+        """Have it tried anew, and say whether there was anything to forget."""
+        with contextlib.suppress(OSError):
+            (self.folder / _MEMORY).unlink()
+            return True
+        return False
+
+
+def _surroundings() -> list[str | int]:
+    program = Path(shutil.which(_PROGRAM) or _PROGRAM)
+    found = program.stat()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    return [str(program), found.st_size, found.st_mtime_ns, boot, os.getuid(), sys.executable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +146,7 @@ class Sandbox:
         read_only: Files and folders beside the system, Python and this package that the program
             has to read, at these same paths.
         limits: What it may take; by default the memory of the machine.
+        memory: What was found out before about sandboxes here.
     """
 
     def __init__(
@@ -95,10 +155,12 @@ class Sandbox:
         *,
         read_only: Iterable[Path] = (),
         limits: SandboxLimits | None = None,
+        memory: SandboxMemory | None = None,
     ) -> None:
         self._environment = {"HOME": _SCRATCH, "TMPDIR": _SCRATCH, **environment}
         self._read_only = tuple(read_only)
         self._limits = limits or SandboxLimits(machine_memory())
+        self._memory = memory
         self._namespaces: tuple[str, ...] | None = None
 
     def why_not(self) -> str | None:
@@ -111,11 +173,17 @@ class Sandbox:
             return None
         if shutil.which(_PROGRAM) is None:
             return f"{_PROGRAM} is not installed"
+        if self._memory is not None:
+            self._namespaces = self._memory.recall()
+            if self._namespaces is not None:
+                return None
         reason = "it failed without a word"
-        for extra in (_HARDENED, ()):
+        for extra in _NAMESPACES:
             self._namespaces = extra
             result = self._try_python()
             if result is None:
+                if self._memory is not None:
+                    self._memory.keep(extra)
                 return None
             reason = result
         self._namespaces = None

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,7 +17,7 @@ from odf.runtimes.base import EngineCommand, Runtime
 from odf.runtimes.bubblewrap import BubblewrapRuntime
 from odf.runtimes.container import ContainerRuntime
 from odf.runtimes.process import ProcessRuntime
-from odf.runtimes.sandbox import install_hint
+from odf.runtimes.sandbox import SandboxMemory, install_hint
 from odf.runtimes.tcp_engine import TcpContainerRuntime
 
 RuntimeChoice = Literal["auto", "docker", "podman", "bubblewrap", "process"]
@@ -119,6 +120,8 @@ def select_runtime(
         EngineUnavailableError: If the choice does not work here, or only an unsandboxed one does
             and the work is a stranger's.
     """
+    if memory is not None:
+        sandbox = partial(sandbox, memory=SandboxMemory(memory.folder))
     if choice in ("docker", "podman", "bubblewrap"):
         return _insist(_make(choice, command, socket_root, sandbox), command)
     reason = "chosen by the configuration"

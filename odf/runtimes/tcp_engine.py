@@ -21,7 +21,6 @@ from odf.limits import ENGINE_START_SECONDS
 from odf.runtimes import relay
 from odf.runtimes.base import ContainerProgram, EngineHandle
 from odf.runtimes.child import EngineProcess, SocketFolder
-from odf.runtimes.client import EngineClient, GrpcLink
 from odf.runtimes.container import (
     SOCKET_INSIDE,
     Container,
@@ -58,6 +57,8 @@ class TcpContainerRuntime(ContainerRuntime):
 
     def start(self, run_dir: Path) -> EngineHandle:
         """Start the engine and its relay; see `Runtime.start`."""
+        from odf.runtimes.client import EngineClient, GrpcLink  # noqa: PLC0415  # as in `connect`
+
         program = self.program()
         if program.port is None:
             raise EngineUnavailableError(f"the image {program.image} has no port to speak to")

@@ -29,10 +29,9 @@ from odf.limits import ENGINE_STOP_SECONDS, MAX_WARM_RECORD
 from odf.protocol import PROTOCOL_VERSION
 from odf.runtimes.base import EngineCommand, EngineHandle
 from odf.runtimes.child import SOCKET_NAME, EngineProcess, Obituary, tail_of
-from odf.runtimes.client import EngineClient, GrpcLink
 from odf.runtimes.exchange import Exchange
 from odf.runtimes.lease import Lease, LeaseEndedError
-from odf.runtimes.process import Launch
+from odf.runtimes.process import Launch, load_what_is_needed_then
 
 _RECORD: Final = "host.json"
 _LOCK: Final = "lock"
@@ -51,6 +50,7 @@ class WarmHost:
 
     Attributes:
         engine: Name of the engine.
+        place: The folder that it was started for, whose inputs and outputs it sees.
         fingerprint: How it was started, and by which release; another one does not fit.
         runtime: Name of the runtime.
         sandboxed: Whether it is kept from the network and from other files.
@@ -64,6 +64,7 @@ class WarmHost:
     """
 
     engine: str
+    place: str
     fingerprint: str
     runtime: str
     sandboxed: bool
@@ -77,10 +78,14 @@ class WarmHost:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Read what a folder says about its host; None if that is nothing one can use."""
+        """Read what a folder says about its host; None if that is nothing one can use.
+
+        A workspace that was copied has the record of a host that belongs to the other one.
+        """
         try:
             with (folder / _RECORD).open("rb") as file:
-                return cls(**json.loads(file.read(MAX_WARM_RECORD)))
+                found = cls(**json.loads(file.read(MAX_WARM_RECORD)))
+            return found if found.place == str(folder.resolve()) else None
         except (OSError, ValueError, TypeError):
             return None
 
@@ -185,9 +190,11 @@ class WarmHosts:
                 launch.what,
                 outlives=True,
             )
+            load_what_is_needed_then()
             child.wait_ready()
             host = WarmHost(
                 engine=engine,
+                place=str(place.resolve()),
                 fingerprint=wanted,
                 runtime=launch.runtime,
                 sandboxed=launch.sandboxed,
@@ -290,6 +297,8 @@ def _adopt(host: WarmHost, place: Path) -> EngineHandle:
         LeaseEndedError: If it is about to end.
         EngineUnavailableError: If it does not answer.
     """
+    from odf.runtimes.client import EngineClient, GrpcLink  # noqa: PLC0415  # as in `connect`
+
     lease = host.lease()
     link = None
     try:

@@ -19,9 +19,9 @@ from odf.metadata.model import (
     TransformSql,
 )
 from odf.protocol.calls import TransformCall, TransformCallInput, TransformOutcome
-from odf.protocol.messages import Watermark
 from odf.repo.accept import AcceptedSlice, accept_slice, later, write_schema_file
 from odf.repo.update import DatasetUpdate, UpdateTally, next_time
+from odf.transform.beside import Running
 from odf.transform.inputs import InputInterval
 from odf.transform.plan import FindDataset, NothingToDo, Step, plan_step
 from odf.transform.state import (
@@ -118,6 +118,7 @@ def run_step(
     before: State | None,
     *,
     warn: Callable[[str], None] | None = None,
+    running: Running | None = None,
 ) -> tuple[State | None, TransformOutcome]:
     """Have the engine run a step; nothing is committed.
 
@@ -127,6 +128,7 @@ def run_step(
         around: Where this happens.
         before: The state that the step before left, if it left one.
         warn: Told what is given up because the query changed; `around.report` if not given.
+        running: Told how to end the engine's call from another thread, while it runs.
 
     Returns:
         The state that the step started from, if it still fits the query, and what came of it.
@@ -143,7 +145,7 @@ def run_step(
     around.staging_dir.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=around.staging_dir, prefix="step-") as scratch:
         outcome = client.execute_transform(
-            transform_call(step, handle, around, started, Path(scratch))
+            transform_call(step, handle, around, started, Path(scratch)), running
         )
     with left_behind(*outcome_files(outcome)):
         if (outcome.slice_path is None) != (outcome.offset_interval is None):
@@ -208,6 +210,8 @@ def _check_watermark(step: Step, watermark: Timestamp | None) -> None:
 
 
 def _call_input(source: InputInterval, schema_file: Path) -> TransformCallInput:
+    from odf.protocol.messages import Watermark  # noqa: PLC0415  # only for steps that run
+
     if source.schema is None:
         raise EngineError(f"input {source.alias} has no schema")
     write_schema_file(schema_file, source.schema)

@@ -80,9 +80,10 @@ def explain(
                 yield _explained(handle, around, step, block_hash, here)
         state = apply(state, block, block_hash)
     if missing := sorted(wanted - found):
+        last = state.last_offset
+        said = "it has none" if last is None else f"the last one is at {last}"
         raise NotFoundError(
-            f"{handle.alias} has no row at offset {missing[0]}; the last one is at "
-            f"{state.last_offset}",
+            f"{handle.alias} has no row at offset {missing[0]}; {said}",
             hint=f"odf tail {handle.alias} shows the last rows with their offsets",
         )
 

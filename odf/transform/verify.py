@@ -2,13 +2,16 @@
 
 See transform-and-verify.md §5. Unlike the reference, each step is replayed with the transform
 and vocabulary in force at its block, not with the newest ones, and from the state that the replay
-of the steps before it made, not from a recorded checkpoint.
+of the steps before it made, not from a recorded checkpoint. Steps that neither start from a state
+nor leave one do not need each other: as many of them run at once as their engine can.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from odf.errors import IntegrityError, NotFoundError, OdfError
 from odf.metadata.chain import EMPTY_STATE, ChainState, apply
@@ -22,14 +25,20 @@ from odf.metadata.model import (
     Timestamp,
 )
 from odf.metadata.multiformats import Multihash
+from odf.protocol.releases import RELEASES
 from odf.repo.accept import AcceptedSlice, accept_slice, later
 from odf.repo.errors import InvalidIntervalError
 from odf.repo.objects import StagedObject
+from odf.transform.beside import Beside, Running
+from odf.transform.differences import differences_of, state_differences
 from odf.transform.execute import TransformSurroundings, run_step
 from odf.transform.inputs import InputStates
 from odf.transform.plan import Step, plan_replay
 from odf.transform.state import ReplayedState, State
 from odf.workspace.workspace import DatasetHandle
+
+if TYPE_CHECKING:  # grpc is loaded when an engine is needed
+    from odf.runtimes.client import EngineClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,9 @@ class ReplayedStep:
     unchecked: str | None = None
     unpinned: str | None = None
 
+
+MOST_PENDING = 64
+"""How many results wait for their turn before the way up goes on."""
 
 Keep = Callable[[DataSlice, StagedObject], None]
 """Takes a replayed slice that has the rows of a recorded one; it may move the file away."""
@@ -84,20 +96,23 @@ def replay(
     hashes = [block_hash for block_hash, _ in handle.dataset.blocks()]
     needed = _to_run(handle, blocks)
     around.staging_dir.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=around.staging_dir, prefix="replay-") as folder:
-        replay = _Replay(handle, around, ReplayedState(Path(folder)), keep)
+    with (
+        TemporaryDirectory(dir=around.staging_dir, prefix="replay-") as folder,
+        Beside[ReplayedStep | _Ran]() as beside,
+    ):
+        here = replace(around, staging_dir=Path(folder))
+        replay = _Replay(handle, here, ReplayedState(Path(folder)), beside, blocks, keep)
         for block_hash in reversed(hashes):
             block = handle.dataset.block(block_hash)
             if isinstance(block.event, ExecuteTransform):
                 if needed is None or block.sequence_number in needed:
                     around.report(f"replaying block {block.sequence_number}")
-                    found = replay.step(block_hash, block, block.event)
-                    if blocks is None or block.sequence_number in blocks:
-                        yield found
+                    yield from replay.step(block_hash, block, block.event)
                 replay.changed = False
             elif isinstance(block.event, SetTransform | SetVocab):
                 replay.changed = True
             replay.chain = apply(replay.chain, block, block_hash)
+        yield from replay.rest()
 
 
 def _to_run(handle: DatasetHandle, blocks: range | None) -> range | None:
@@ -116,14 +131,61 @@ def _to_run(handle: DatasetHandle, blocks: range | None) -> range | None:
     return range(blocks.stop) if starts_from_state else blocks
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A recorded step that is to be run again.
+
+    Attributes:
+        found: Makes the result.
+        step: The step.
+        event: How it is recorded.
+        chain: What the chain says before its block.
+    """
+
+    found: "_Found"
+    step: Step
+    event: ExecuteTransform
+    chain: ChainState
+
+    @property
+    def has_state(self) -> bool:
+        """Whether it needs the state of the step before it, or leaves one for the next."""
+        return self.step.prev_checkpoint is not None or self.event.new_checkpoint is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """What came of a step.
+
+    Attributes:
+        ready: The step.
+        release: The release that ran it.
+        started: The state that it started from.
+        left: The state that the engine wrote.
+        accepted: Its rows, if they are acceptable.
+        problem: Why they are not.
+        watermark: The watermark that the engine reported.
+    """
+
+    ready: _Ready
+    release: str
+    started: State | None
+    left: State | None
+    accepted: AcceptedSlice | None
+    problem: str | None
+    watermark: Timestamp | None
+
+
 @dataclass(slots=True)
 class _Replay:
     """The way up a chain.
 
     Attributes:
         handle: The dataset.
-        around: Where this happens.
+        around: Where this happens; its files go into a folder that is removed in the end.
         kept: The state of the engine as the replay makes it.
+        beside: Runs the steps without state.
+        blocks: See `replay`.
         keep: See `replay`.
         chain: What the chain says before the block that is looked at.
         states: What the inputs' chains say at a block.
@@ -133,6 +195,8 @@ class _Replay:
     handle: DatasetHandle
     around: TransformSurroundings
     kept: ReplayedState
+    beside: "Beside[ReplayedStep | _Ran]"
+    blocks: range | None = None
     keep: Keep | None = None
     chain: ChainState = EMPTY_STATE
     states: InputStates = field(default_factory=lambda: InputStates(use_cache=False))
@@ -140,8 +204,37 @@ class _Replay:
 
     def step(
         self, block_hash: Multihash, block: MetadataBlock, event: ExecuteTransform
-    ) -> ReplayedStep:
-        """Run a recorded step and compare."""
+    ) -> Iterator[ReplayedStep]:
+        """Take the next recorded step; yields results of steps up to this one, in their order."""
+        planned = self._planned(block_hash, block, event)
+        if isinstance(planned, ReplayedStep):
+            known = planned
+            yield from self._given_out(self.beside.add(lambda _: known, MOST_PENDING))
+            return
+        ready, around = planned, self.around
+        try:
+            client = around.engine(ready.step.transform)
+            at_once = 1 if ready.has_state else _operations(client, ready)
+        except OdfError:
+            yield from self.rest()
+            raise
+        if at_once > 1:
+            quiet = replace(around, engine=lambda _: client, report=_say_nothing)
+            work = partial(_run_alone, ready, self.handle, quiet, client)
+            yield from self._given_out(self.beside.add(work, at_once))
+            return
+        yield from self.rest()
+        ran = _run(ready, self.handle, around, client, self.kept.newest)
+        yield from self._given_out(iter([ran]), self.kept.after(ran.started, ran.left))
+
+    def rest(self) -> Iterator[ReplayedStep]:
+        """Yield the results of all steps that were taken."""
+        yield from self._given_out(self.beside.rest())
+
+    def _planned(
+        self, block_hash: Multihash, block: MetadataBlock, event: ExecuteTransform
+    ) -> ReplayedStep | _Ready:
+        """Rebuild a recorded step, or say why it cannot be run."""
         found = _Found(block_hash, block.sequence_number)
         if self.chain.opaque:
             return self._lost(found, f"what came before is not understood: {self.chain.opaque}")
@@ -165,37 +258,45 @@ class _Replay:
             return found.unchecked(
                 f"the state before it could not be made again: {self.kept.unknown}"
             )
-        return self._run(found, step, event)
+        return _Ready(found, step, event, self.chain)
 
     def _lost(self, found: "_Found", why: str) -> ReplayedStep:
         """Note that nothing is known about the state after a step that could not be run."""
         self.kept.unknown = f"block {found.sequence_number} was not replayed"
         return found.unchecked(why)
 
-    def _run(self, found: "_Found", step: Step, event: ExecuteTransform) -> ReplayedStep:
-        client = self.around.engine(step.transform)
-        release = client.describe().release
-        started, outcome = run_step(step, self.handle, self.around, self.kept.newest)
-        accepted = problem = None
-        try:
-            if outcome.slice_path is not None:
-                accepted = accept_slice(outcome.slice_path, self.chain, step.system_time)
-                self._hand_over(event.new_data, accepted)
-        except OdfError as error:
-            problem = f"the replayed rows are not acceptable: {error.message}"
-        finally:
-            if outcome.slice_path is not None:
-                outcome.slice_path.unlink(missing_ok=True)
-        left = State.of_file(outcome.checkpoint) if outcome.checkpoint else None
-        checkpoint = self.kept.after(started, left)
-        if problem is not None:
-            return found.differs(problem)
-        watermark = later(self.chain.watermark, outcome.watermark)
-        differences = [*_differences(event, step, accepted, watermark)]
+    def _given_out(
+        self, results: Iterator[ReplayedStep | _Ran], checkpoint: Checkpoint | None = None
+    ) -> Iterator[ReplayedStep]:
+        """Compare what came of steps with what is recorded.
+
+        Args:
+            results: What is known of them.
+            checkpoint: What the block of a step with state should record.
+        """
+        for one in results:
+            found = one
+            if isinstance(found, _Ran):
+                if found.left is not None and not found.ready.has_state:
+                    checkpoint = found.left.checkpoint
+                found = self._compared(found, checkpoint)
+            if self.blocks is None or found.sequence_number in self.blocks:
+                yield found
+
+    def _compared(self, ran: _Ran, checkpoint: Checkpoint | None) -> ReplayedStep:
+        step, event = ran.ready.step, ran.ready.event
+        found = ran.ready.found
+        if ran.problem is not None:
+            return found.differs(ran.problem)
+        if ran.accepted is not None:
+            self._hand_over(event.new_data, ran.accepted)
+            ran.accepted.staged.path.unlink(missing_ok=True)
+        watermark = later(ran.ready.chain.watermark, ran.watermark)
+        differences = [*differences_of(event, step, ran.accepted, watermark)]
         # Releases may write the same state in other bytes.
-        exact = step.transform.version == release
-        differences += _state_differences(event, step, checkpoint, exact=exact)
-        return found.result(differences, None if step.transform.version else release)
+        exact = step.transform.version == ran.release
+        differences += state_differences(event, step, checkpoint, exact=exact)
+        return found.result(differences, None if step.transform.version else ran.release)
 
     def _hand_over(self, recorded: DataSlice | None, accepted: AcceptedSlice) -> None:
         """Give a slice with the recorded rows to who wants it."""
@@ -206,6 +307,65 @@ class _Replay:
             accepted.data.offset_interval,
         ):
             self.keep(recorded, accepted.staged)
+
+
+def _operations(client: "EngineClient", ready: _Ready) -> int:
+    """Return how many steps an engine may be given at once."""
+    # Engines of others are not asked: they know nothing of the private service.
+    ours = ready.step.transform.engine.lower() in RELEASES
+    return client.describe().operations if ours else 1
+
+
+def _say_nothing(_message: str) -> None:
+    """Drop progress of steps that run beside each other."""
+
+
+def _run_alone(
+    ready: _Ready,
+    handle: DatasetHandle,
+    around: TransformSurroundings,
+    client: "EngineClient",
+    running: Running,
+) -> _Ran:
+    """Run a step without state in a thread of its own."""
+    ran = _run(ready, handle, around, client, None, running)
+    if ran.left is not None:
+        ran.left.path.unlink()
+    return ran
+
+
+def _run(
+    ready: _Ready,
+    handle: DatasetHandle,
+    around: TransformSurroundings,
+    client: "EngineClient",
+    before: State | None,
+    running: Running | None = None,
+) -> _Ran:
+    """Run a step and look at its rows.
+
+    Args:
+        ready: The step.
+        handle: The dataset.
+        around: Where this happens.
+        client: The engine.
+        before: The state to start from.
+        running: See `run_step`.
+    """
+    step = ready.step
+    ours = step.transform.engine.lower() in RELEASES
+    release = client.describe().release if ours else (step.transform.version or "the image here")
+    started, outcome = run_step(step, handle, around, before, running=running)
+    accepted = problem = None
+    try:
+        if outcome.slice_path is not None:
+            accepted = accept_slice(outcome.slice_path, ready.chain, step.system_time)
+    except OdfError as error:
+        problem = f"the replayed rows are not acceptable: {error.message}"
+        if outcome.slice_path is not None:
+            outcome.slice_path.unlink(missing_ok=True)
+    left = State.of_file(outcome.checkpoint) if outcome.checkpoint else None
+    return _Ran(ready, release, started, left, accepted, problem, outcome.watermark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,51 +383,3 @@ class _Found:
 
     def result(self, differences: list[str], unpinned: str | None) -> ReplayedStep:
         return ReplayedStep(self.block, self.sequence_number, tuple(differences), unpinned=unpinned)
-
-
-def _differences(
-    event: ExecuteTransform,
-    step: Step,
-    accepted: AcceptedSlice | None,
-    watermark: Timestamp | None,
-) -> Iterator[str]:
-    """Compare what was recorded with what came out, in words."""
-    recorded, replayed = event.new_data, accepted.data if accepted else None
-    if recorded is None or replayed is None:
-        if recorded is not replayed:
-            yield f"rows: recorded {_rows(recorded)}, replayed {_rows(replayed)}"
-    else:
-        if recorded.logical_hash != replayed.logical_hash:
-            yield (
-                f"logical hash of the rows: recorded {recorded.logical_hash}, "
-                f"replayed {replayed.logical_hash}"
-            )
-        if recorded.offset_interval != replayed.offset_interval:
-            yield f"offsets: recorded {_rows(recorded)}, replayed {_rows(replayed)}"
-    if event.new_watermark != watermark:
-        yield f"watermark: recorded {event.new_watermark}, replayed {watermark}"
-    if event.prev_offset != step.prev_offset:
-        yield f"previous offset: recorded {event.prev_offset}, in the chain {step.prev_offset}"
-
-
-def _state_differences(
-    event: ExecuteTransform, step: Step, left: Checkpoint | None, *, exact: bool
-) -> Iterator[str]:
-    """Compare the state that was recorded with the one that came out, in words."""
-    before = step.prev_checkpoint.physical_hash if step.prev_checkpoint else None
-    if event.prev_checkpoint != before:
-        yield f"previous checkpoint: recorded {event.prev_checkpoint}, in the chain {before}"
-    recorded = event.new_checkpoint
-    if (recorded is None) != (left is None) or (exact and recorded != left):
-        yield f"checkpoint: recorded {_state(recorded)}, replayed {_state(left)}"
-
-
-def _state(checkpoint: Checkpoint | None) -> str:
-    return "none" if checkpoint is None else str(checkpoint.physical_hash)
-
-
-def _rows(data: DataSlice | None) -> str:
-    if data is None:
-        return "none"
-    interval = data.offset_interval
-    return f"{interval.end - interval.start + 1} at offsets {interval.start} to {interval.end}"

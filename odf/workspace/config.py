@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
+from odf.durations import parse_duration
 from odf.errors import NotFoundError
 from odf.metadata.identity import DatasetName, IdentityError
 from odf.workspace.settings_files import SettingsError, known, mapping, read_yaml
@@ -23,8 +24,6 @@ _FOLDER: Final = re.compile(r"/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _LAST_PORT: Final = 65_535
 _SIZE: Final = re.compile(r"([0-9]+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_DURATION: Final = re.compile(r"([0-9]+)\s*(s|m|h|d|w)")
-_DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MASTER: Final = re.compile(r"(?:spark|k8s)://[A-Za-z0-9.:/,\[\]-]+|yarn|local-cluster\[[0-9,]+\]")
 _PERCENT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 
@@ -182,10 +181,13 @@ class _Value:
         return int(match[1]) * _SIZE_UNITS[match[2].lower()]
 
     def duration(self) -> timedelta:
-        if not (match := _DURATION.fullmatch(str(self.value))):
+        text = str(self.value)
+        seconds = parse_duration(text)
+        # A number alone may be meant in any unit.
+        if seconds is None or (seconds and text[-1].isdigit()):
             raise self._wrong("a length of time, for example 36h or 2d")
         try:
-            return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])})
+            return timedelta(seconds=seconds)
         except OverflowError:
             raise self._wrong("a length of time in this millennium") from None
 

@@ -152,8 +152,8 @@ def _end_of(file: IO[bytes]) -> str:
 class Watch:
     """Samples memory and processor time of a process and of all that it started.
 
-    Resident sizes are added up as they are: a page that two processes share counts twice. What a
-    process does after its last sample is not seen.
+    A page that several processes share is divided among them. What a process does after its last
+    sample is not seen.
 
     Args:
         root: The process.
@@ -168,7 +168,7 @@ class Watch:
 
     @property
     def memory(self) -> Mapping[str, float]:
-        """Peak in MB of each role (all its processes at one moment), and `total`."""
+        """Peak in MB of each role (all its processes at one moment), of `Python`, and `total`."""
         return dict(self._peaks)
 
     @property
@@ -192,19 +192,16 @@ class Watch:
             for pid in _descendants(self._root):
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     role = _role(pid, self._root)
-                    now[role] += _resident_mb(pid)
+                    now[role] += _proportional_mb(pid)
                     self._times[role, pid] = _cpu_seconds(pid)
-            now["total"] = sum(now.values())
+            total, python = sum(now.values()), sum(now.get(role, 0.0) for role in PYTHON_ROLES)
+            now |= {"total": total, "Python": python}
             for role, size in now.items():
                 self._peaks[role] = max(self._peaks[role], size)
 
 
 def memory_now(root: int) -> dict[str, float]:
-    """Return the memory in MB that a process and all that it started hold, by role.
-
-    A page that several processes share is divided among them, which takes longer to find out than
-    their resident sizes.
-    """
+    """Return the memory in MB that a process and all that it started hold, by role."""
     now: dict[str, float] = defaultdict(float)
     for pid in _descendants(root):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -213,15 +210,11 @@ def memory_now(root: int) -> dict[str, float]:
 
 
 def _proportional_mb(pid: int) -> float:
+    """Return what a process holds; a page that several share is divided among them."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * _KIB / _MB
     return 0.0
-
-
-def _resident_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / _MB
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -26,7 +26,7 @@ is looked at between the rounds.
   ratio where no unit is given. *left out* is what this machine cannot show.
 * **cold** is a command that starts its own engine, **warm** one that finds the engine of an earlier
   command (`engine.idleTimeout`). Engines run in bubblewrap, or as plain processes where that does
-  not work: containers do not stay, so no figure but the one of their start uses them.
+  not work; the start of containers is a figure of its own, and no other one uses them.
 * Where a figure runs commands, its section has the peak of their memory, all processes added up,
   seen in a further run that is not timed. An engine that stayed is not in it.
 """

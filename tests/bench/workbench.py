@@ -42,7 +42,7 @@ class Workbench:
             "HOME": str(home),
             "XDG_CACHE_HOME": cache,
             "TERM": "dumb",
-            # Containers do not stay for the next command, so all figures do without.
+            # Not every machine has images, so all figures but that of their start do without.
             "ODF_ENGINE__RUNTIME": engine_runtime(),
         }
         self._warm = {**self.environment, "ODF_ENGINE__IDLE_TIMEOUT": "5m"}

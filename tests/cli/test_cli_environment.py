@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from odf.cli.environment import Environment, Flags, parse_duration, wants_json
+from odf.cli.environment import Environment, Flags, wants_json
 from odf.cli.output import OutputFormat
-from odf.errors import UsageError
+from odf.durations import parse_duration
+from odf.errors import NotFoundError, UsageError
 
 HOME = {"HOME": "/home/x"}
 
@@ -27,7 +28,9 @@ class Tty(io.StringIO):
         ("", None),
         ("s", None),
         ("-1s", None),
-        ("1d", None),
+        ("1d", 86_400),
+        ("2w", 1_209_600),
+        ("1 d", 86_400),
         ("1e3", None),
         ("٣", None),
         ("inf", None),
@@ -61,6 +64,16 @@ def test_flags_win_over_variables():
     assert environment.workspace_start(Flags(workspace="/f")) == Path("/f")
     assert environment.settings(Flags()).lock_timeout == 30
     assert environment.settings(Flags(lock_timeout=0.0)).lock_timeout == 0
+
+
+def test_a_current_folder_that_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(NotFoundError, match="current folder"):
+        Environment({}).workspace_start(Flags())
+    assert Environment({}).workspace_start(Flags(workspace="/f")) == Path("/f")
 
 
 def test_settings_of_engines_and_network():

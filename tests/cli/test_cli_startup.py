@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,7 +32,7 @@ finally:
 """
 
 
-def modules(arguments: list[str], env: dict[str, str]) -> set[str]:
+def modules(arguments: list[str], env: dict[str, str], code: int = 0) -> set[str]:
     ran = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments],
         capture_output=True,
@@ -39,7 +40,7 @@ def modules(arguments: list[str], env: dict[str, str]) -> set[str]:
         env={**os.environ, **env},
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == code, ran.stderr
     return set(json.loads(ran.stderr.splitlines()[-1]))
 
 
@@ -70,3 +71,61 @@ def test_help_imports_nothing_but_click_and_the_command(environment, arguments):
 def test_looking_imports_no_engine_and_no_data_library(environment, prices, arguments):
     loaded = modules(["-C", str(prices), *arguments], environment)
     assert not {name.partition(".")[0] for name in loaded} & (HEAVY - {"flatbuffers"})
+
+
+def test_a_pull_that_finds_nothing_to_read_imports_no_engine_either(
+    environment: dict[str, str], prices: Path
+) -> None:
+    """What it takes to talk to an engine is loaded when there is something to tell it."""
+    # The files of this source are not there.
+    loaded = modules(["-C", str(prices), "pull", "prices"], environment, code=4)
+    assert "odf.ingest.fetch.files_glob" in loaded
+    assert not {name.partition(".")[0] for name in loaded} & (HEAVY - {"flatbuffers"})
+
+
+PROGRAM = """
+import atexit, sys, tempfile, threading
+from odf.cli.main import main
+atexit.register(print, "in order")
+folder = tempfile.TemporaryDirectory()
+sys.stderr.write(folder.name + "\\n")
+sys.argv = ["/some/where/odf", *sys.argv[1:]]
+{more}
+main()
+"""
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["no-such-command"], 2)])
+def test_the_program_ends_in_order_and_with_its_code(
+    environment: dict[str, str], arguments: list[str], code: int
+) -> None:
+    ran = ended(PROGRAM.format(more=""), arguments, environment)
+    assert ran.returncode == code
+    assert ran.stdout.endswith("in order\n")
+    assert not Path(ran.stderr.splitlines()[0]).exists()
+
+
+def test_the_program_waits_for_threads_that_are_no_daemons(environment: dict[str, str]) -> None:
+    more = (
+        "going = threading.Event()\n"
+        "def work():\n"
+        "    threading.main_thread().join()\n"
+        "    print('done')\n"
+        "threading.Thread(target=work).start()\n"
+    )
+    ran = ended(PROGRAM.format(more=more), ["--version"], environment)
+    assert ran.returncode == 0
+    assert "done" in ran.stdout
+
+
+def ended(
+    program: str, arguments: list[str], env: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        check=False,
+        timeout=120,
+    )

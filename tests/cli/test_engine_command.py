@@ -1,10 +1,14 @@
 """`odf engine` on the command line, with tools that answer as docker can, and DataFusion."""
 
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
+from odf.runtimes.archives import make_behind
 from odf.runtimes.images import SPECS, image_name
+from odf.runtimes.pool import archives_folder
 from tests.cli.conftest import Run
 
 DIGEST = "sha256:" + "0" * 64
@@ -204,3 +208,49 @@ def test_stop_without_anything_to_stop(run: Run, docker: Path) -> None:
     says(docker, "exit 0")
     ran = run("engine", "stop", "-o", "json")
     assert (ran.code, ran.json["engines"], ran.json["containers"]) == (0, [], [])
+
+
+def test_warmup_begins_the_archive_behind_the_command(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = archives_folder(tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder.mkdir(parents=True)
+    before = children()
+    with (folder / "lock").open("w") as lock:
+        # While somebody else makes one, it has nothing to do.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ran = run("engine", "warmup", "-o", "json")
+        assert ran.code == 0
+        assert (ran.json["begun"], ran.json["engine"]["ready"]) == (True, False)
+        for pid in children() - before:
+            os.waitpid(pid, 0)
+    assert sorted(path.name for path in folder.iterdir()) == ["lock"]
+
+
+def test_what_is_made_behind_is_the_least_urgent(tmp_path: Path) -> None:
+    folder = tmp_path / "archives"
+    java = tmp_path / "java"
+    (java / "bin").mkdir(parents=True)
+    (java / "release").write_text('JAVA_VERSION="25.0.1"\n')
+    urgency = tmp_path / "urgency"
+    program = java / "bin" / "java"
+    lines = ["nice", "cut -d ' ' -f 6 /proc/$$/stat"]
+    said = "".join(f"{line} >> {urgency}\n" for line in lines)
+    program.write_text(f"#!/bin/sh\n{said}exit 1\n")
+    program.chmod(0o755)
+    pid = make_behind(folder, java_home=java)
+    os.waitpid(pid, 0)
+    # It leads a session of its own, which no terminal's end can reach.
+    assert urgency.read_text().split() == ["19", str(pid)]
+    assert find(folder, "*.aot") == []
+
+
+def children() -> set[int]:
+    """The processes that this one started and that nobody waited for."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for task in tasks for pid in task.read_text().split()}
+
+
+def find(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.rglob(pattern))

@@ -87,12 +87,14 @@ def test_slices_have_milliseconds_utc_everywhere():
     schema = arrow_schema(parse_ddl(["a TIMESTAMP", "b ARRAY<STRUCT<c TIMESTAMP(0)>>", "d TIME"]))
     assert [str(slice_type(t)) for t in schema.types] == [
         "timestamp[ms, tz=UTC]",
-        "list<item: struct<c: timestamp[ms, tz=UTC]>>",
+        "list<element: struct<c: timestamp[ms, tz=UTC]>>",
         "time64[us]",
     ]
     assert slice_type(pa.timestamp("ns", "Asia/Tokyo")) == TIMESTAMP_MS_UTC
     assert slice_type(pa.dictionary(pa.int32(), pa.large_string())) == pa.string()
-    assert slice_type(pa.large_list(pa.string_view())) == pa.list_(pa.string())
+    # As Parquet calls the element, so that a type is the same when a slice is read.
+    plain = pa.list_(pa.field("element", pa.string()))
+    assert str(slice_type(pa.large_list(pa.string_view()))) == str(plain)
     assert slice_type(pa.uint16()) == pa.uint16()
     assert slice_type(pa.uint32()) == pa.int64()
 

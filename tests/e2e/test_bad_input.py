@@ -123,13 +123,35 @@ def test_nothing_is_added_when_one_of_several_is_refused(person: Person) -> None
     good = root_manifest("good", merge=SNAPSHOT)
     with refused(person, NotFoundError, "nowhere", 4):
         person.add(good, derivative("select 1", inputs="nowhere"))
-    assert person.workspace.datasets() == () or list(person.workspace.datasets()) == []
+    assert list(person.workspace.datasets()) == []
 
 
 def test_key_column_that_is_not_declared(person: Person) -> None:
     merge = "{kind: Snapshot, primaryKey: [key]}"
     with refused(person, BadInputError, "key.*id, name, size", 1):
         person.add(root_manifest("registry", merge=merge, schema=TYPED))
+
+
+@pytest.mark.parametrize(
+    ("merge", "match"),
+    [
+        ("{kind: Ledger, primaryKey: []}", r"primaryKey names no column"),
+        ("{kind: UpsertStream, primaryKey: []}", r"primaryKey names no column"),
+        ("{kind: Snapshot, primaryKey: [id, id]}", r"primaryKey names columns more than once: id"),
+        (
+            "{kind: Snapshot, primaryKey: [id], compareColumns: [n, n]}",
+            r"compareColumns names columns more than once: n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("preprocess", [None, "SELECT * FROM input"])
+def test_keys_that_cannot_work(
+    merge: str, match: str, preprocess: str | None, person: Person
+) -> None:
+    manifest = root_manifest("registry", merge=merge, preprocess=preprocess)
+    with pytest.raises(BadInputError, match=f"dataset registry: merge.{match}"):
+        person.add(manifest)
+    assert list(person.workspace.datasets()) == []
 
 
 @pytest.mark.spark

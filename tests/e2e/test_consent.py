@@ -15,6 +15,7 @@ import pytest
 
 from odf.coordinator.add import ManifestText, add_manifests
 from odf.coordinator.consent import ConsentError, Grants
+from odf.errors import BadInputError
 from odf.metadata.model import FetchStepUrl, RequestHeader, SetPollingSource
 from tests.conftest import PROJECT
 from tests.e2e.conftest import Person
@@ -126,6 +127,12 @@ def test_what_is_not_agreed_to_is_refused_before_anything_is_made(person: Person
         add(person, text, Grants(environment=frozenset({"KEY"}), commands=True))
     add(person, text, Grants(environment=frozenset({"KEY", "OTHER", "UNUSED"}), commands=True))
     assert "UNUSED" not in consent_file(person).read_text()
+
+
+def test_a_template_that_cannot_be_read_is_named_with_its_dataset(person: Person) -> None:
+    with pytest.raises(BadInputError, match=r"^dataset fruits: fetch: url: cannot read"):
+        add(person, manifest(url="http://example.org/${{ vars.KEY }}"))
+    assert list(person.workspace.datasets()) == []
 
 
 def test_a_manifest_that_reads_and_runs_nothing_needs_no_consent(person: Person) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from odf.coordinator.add import AddOptions, Existing, ManifestText, add_manifests
 from odf.coordinator.results import PullStatus
 from odf.errors import BadInputError, UsageError
 from odf.metadata.model import (
@@ -109,6 +110,34 @@ def test_another_place_for_the_same_data(person: Person) -> None:
     assert person.pull("towns").status is PullStatus.UP_TO_DATE
 
 
+def test_another_place_under_append_adds_its_rows_to_those_that_are_there(person: Person) -> None:
+    append = {"kind": "Append"}
+    for name in ("a.csv", "b.csv"):
+        write(person, name, "id,city\n1,Rome\n2,Oslo\n")
+    person.add(polled("towns", url("a.csv"), merge=append))
+    assert person.update(polled("towns", url("b.csv"), merge=append)).added[0].warnings == ()
+    person.update(polled("towns", url("a.csv"), merge=append))
+    person.pull("towns")
+
+    wider = {**CSV, "separator": ","}
+    [same] = person.update(polled("towns", url("a.csv"), read=wider, merge=append)).added
+    assert same.warnings == ()
+    assert person.pull("towns").status is PullStatus.UP_TO_DATE
+    [keyed] = person.update(polled("towns", url("b.csv"))).added
+    assert keyed.warnings == ()
+    with person.context("add") as ctx:
+        options = AddOptions(Existing.UPDATE, dry_run=True)
+        text = ManifestText("m.yaml", polled("towns", url("b.csv"), merge=append))
+        [planned] = add_manifests(ctx, [text], options=options).added
+    [warning] = planned.warnings
+    assert "reads its source whole, and Append adds all of it to what is there (rows: 2)" in warning
+    assert "odf add --replace" in warning
+    [done] = person.update(polled("towns", url("b.csv"), merge=append)).added
+    assert done.warnings == (warning,)
+    assert dict(person.pull("towns").records) == {"+A": 2}
+    assert [row["id"] for row in rows_of(person, "towns")] == [1, 2, 1, 2]
+
+
 def test_another_merge_strategy_goes_on_with_the_history(person: Person) -> None:
     write(person, "a.csv", "id,city\n1,Rome\n2,Oslo\n")
     person.add(polled("towns", url("a.csv")))
@@ -185,6 +214,7 @@ def test_columns_that_go_or_change_are_refused_with_the_difference(
     write(person, "a.csv", header + "\n" + ",".join("7" for _ in schema) + "\n")
     with refused(person, BadInputError, said, 1) as caught:
         person.pull("towns")
+    assert isinstance(caught.value, BadInputError)
     assert caught.value.reason == "schema"
     assert caught.value.hint
 

@@ -1,6 +1,7 @@
 """Every format through the whole path: from a file to committed, verified rows."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,20 @@ def test_streams_of_changes(person: Person) -> None:
     assert dict(person.pull("changelogstream").records) == {"+A": 2}
     assert person.verify("upsertstream").datasets[0].valid
     assert person.verify("changelogstream").datasets[0].valid
+
+
+@pytest.mark.parametrize("strategy", ["Append", "Ledger", "Snapshot", "UpsertStream"])
+def test_nested_columns_go_on_with_the_second_pull(strategy: str, person: Person) -> None:
+    schema = ["id INT", "tags ARRAY<STRING>", "more ARRAY<ARRAY<DATE>>", "s STRUCT<x ARRAY<INT>>"]
+    key = {} if strategy == "Append" else {"primaryKey": ["id"]}
+    person.add(manifest("pools", {"kind": "NdJson", "schema": schema}, {"kind": strategy, **key}))
+    source = person.root / "source"
+    for number in (1, 2):
+        row = {"id": number, "tags": ["a", None], "more": [["2020-01-01"]], "s": {"x": [number]}}
+        source.write_text(json.dumps({**row, "id": 0}) + "\n" + json.dumps(row))
+        os.utime(source, (1_700_000_000 + number,) * 2)
+        assert person.pull("pools", allow_retract=True).status is PullStatus.UPDATED
+    assert person.verify("pools").datasets[0].valid
 
 
 def test_bad_rows_reach_the_person(person: Person) -> None:

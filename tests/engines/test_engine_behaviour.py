@@ -3,7 +3,9 @@
 The checks themselves belong to `odf engine check`, which runs them against any image.
 """
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -140,6 +142,48 @@ def test_a_missing_slice_is_said_at_once(subject: Subject) -> None:
     gone = replace(subject.given(THREE), data=(subject.folder / "gone",))
     with pytest.raises(NotFoundError):
         subject.derive("SELECT event_time FROM a", inputs=(gone,))
+
+
+PARTS = "array(2) AS q, struct(3 AS r) AS p, 1.5BD AS m, date'2020-01-01' AS d, true AS b, 'x' AS s"
+
+
+def test_a_structure_can_be_null_whose_parts_never_are(running: Started, subject: Subject) -> None:
+    if running.name != "spark":
+        pytest.skip("DataFusion declares all parts of structures nullable")
+    given = (subject.given(((0, "x", 1), (0, "y", 2), (0, None, None))),)
+    for query in (
+        f"SELECT event_time, IF(n > 1, struct(n, 1 AS o, {PARTS}), NULL) AS z FROM a",
+        "SELECT event_time, lag(struct(n, 1 AS o), -1) OVER (ORDER BY event_time) AS z FROM a",
+    ):
+        _, rows = subject.derive(query, inputs=given)
+        assert {row["z"]["o"] if row["z"] else None for row in rows} == {None, 1}
+
+
+def test_operations_at_once_do_not_meet(running: Started, subject: Subject) -> None:
+    """The same names of inputs and steps, other rows and other queries: sessions of their own."""
+    inputs = [
+        (subject.given([(0, f"{number}-{row}", row) for row in range(40)]),) for number in range(4)
+    ]
+    asked: list[tuple[str | tuple[str, str], ...]] = [
+        ("SELECT event_time, v, n + 1 AS m FROM a",),
+        (("s", "SELECT event_time, v, n FROM a WHERE n > 7"), "SELECT event_time, v AS n FROM s"),
+        (("s", "SELECT event_time, n FROM a"), "SELECT event_time, n AS w FROM s WHERE n < 5"),
+    ]
+    if running.name == "spark":
+        asked.append(
+            ("SELECT max(event_time) AS event_time, n % 3 AS k, sum(n) AS s FROM a GROUP BY n % 3",)
+        )
+
+    def derive(number: int) -> list[dict[str, object]]:
+        return subject.derive(*asked[number % len(asked)], inputs=inputs[number % 4])[1]
+
+    one_by_one = [derive(number) for number in range(12)]
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(derive, range(12))) == one_by_one
+    assert all(one_by_one)
+    described = running.handle.client.describe()
+    if running.runtime in ("process", "bubblewrap"):
+        assert described.operations == min(2, len(os.sched_getaffinity(0)))
 
 
 def test_a_report_tells_what_failed(tmp_path: Path) -> None:

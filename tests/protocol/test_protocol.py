@@ -267,7 +267,7 @@ def test_refusals_come_back() -> None:
 
 
 def test_descriptions_come_back() -> None:
-    description = EngineDescription(1, "spark", "odf-spark/1.0.0", {"java": "25"}, 4711)
+    description = EngineDescription(1, "spark", "odf-spark/1.0.0", {"java": "25"}, 4711, 2)
     assert description_from_proto(description_to_proto(description)) == description
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,9 @@ from odf.limits import SANDBOX_MAX_OPEN_FILES, SANDBOX_MAX_PROCESSES
 from odf.protocol.calls import RawQueryCall
 from odf.runtimes.base import EngineHandle, Runtime
 from odf.runtimes.bubblewrap import BubblewrapRuntime
+from odf.runtimes.pool import EnginePool, PoolSettings, archives_folder
 from odf.runtimes.process import ProcessRuntime
-from odf.runtimes.sandbox import SandboxLimits
+from odf.runtimes.sandbox import SandboxLimits, SandboxMemory
 from odf.runtimes.select import select_runtime
 from tests.conftest import PROJECT
 from tests.runtimes.conftest import (
@@ -138,7 +140,7 @@ def test_the_environment_is_empty_but_for_a_short_list(
     seen = look(engine, tmp_path / "r")["environment"]
     assert set(seen) <= {
         *("HOME", "LANG", "LC_ALL", "PATH", "PWD", "SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP"),
-        *("TMPDIR", "TZ"),
+        *("ARROW_DEFAULT_MEMORY_POOL", "TMPDIR", "TZ"),
         # What docker and podman tell everybody.
         *("HOSTNAME", "TERM", "container"),
     }
@@ -194,6 +196,65 @@ def test_a_sandbox_that_is_found_but_does_not_work(
         select_runtime("auto", tiny_command(), trusted=False)
     assert "user namespaces" in str(caught.value.hint)
     assert "--allow-unsandboxed" in str(caught.value.hint)
+
+
+@pytest.mark.sandbox
+def test_a_sandbox_that_worked_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = shutil.which("bwrap")
+    if program is None:
+        pytest.skip("bwrap is not installed")
+    working_sandbox()
+    calls = tmp_path / "calls"
+    wrapper = tmp_path / "bwrap"
+    wrapper.write_text(f'#!/bin/sh\necho called >> {calls}\nexec {program} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    memory = SandboxMemory(tmp_path / "cache")
+    assert memory.recall() is None
+    assert BubblewrapRuntime(tiny_command(), memory=memory).why_not() is None
+    tried = calls.read_text()
+    assert BubblewrapRuntime(tiny_command(), memory=memory).why_not() is None
+    assert calls.read_text() == tried
+    assert memory.recall() is not None
+    # Another program is another matter.
+    wrapper.write_text("#!/bin/sh\nexit 1\n")
+    assert memory.recall() is None
+    assert BubblewrapRuntime(tiny_command(), memory=memory).why_not() is not None
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"for": 1}', "{"])
+def test_a_memory_that_says_nothing_is_none(content: str, tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bwrap is not installed")
+    memory = SandboxMemory(tmp_path)
+    (tmp_path / "sandbox.json").write_text(content)
+    assert memory.recall() is None
+    assert memory.forget()
+    assert not memory.forget()
+
+
+def test_a_sandbox_that_works_no_more_is_tried_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bwrap: no more namespaces' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    settings = PoolSettings(runtime="bubblewrap", cache_home=tmp_path / "cache")
+    memory = SandboxMemory(archives_folder(tmp_path / "cache"))
+    memory.keep(())
+    assert memory.recall() == ()
+    pool = EnginePool(settings, run_dir=tmp_path / "run")
+    try:
+        with pytest.raises(EngineUnavailableError, match="no more namespaces") as caught:
+            pool.client("datafusion", dataset="a", trusted=True)
+        assert "does not work here" in caught.value.message
+        assert "user namespaces" in str(caught.value.hint)
+        assert memory.recall() is None
+    finally:
+        pool.close()
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,21 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odf.runtimes.base import EngineHandle
 from odf.runtimes.bubblewrap import BubblewrapRuntime
-from odf.runtimes.container import ContainerRuntime
+from odf.runtimes.container import ContainerRuntime, list_containers
+from odf.runtimes.container_cli import ContainerCli, ContainerToolName
 from odf.runtimes.lease import Lease, LeaseEndedError
 from odf.runtimes.process import Launch, ProcessRuntime
 from odf.runtimes.warm import WarmHost, WarmHosts, fingerprint, running_hosts, stop_hosts
@@ -164,6 +167,40 @@ def test_a_killed_host_is_noticed_and_replaced(folder: Path) -> None:
     assert not Path(host.sockets).exists()
 
 
+@pytest.mark.container
+@pytest.mark.parametrize("runtime", ["docker", "podman"])
+def test_a_container_outlives_its_tool_only_till_the_next_command(
+    runtime: Any, folder: Path
+) -> None:
+    """The attached tool stands for the container; when it is killed the container goes on."""
+    with taken(folder, runtime=runtime):
+        host = record(folder)
+    os.kill(host.pid, signal.SIGKILL)
+    until(lambda: not host.lives)
+    lost = warm_containers(runtime)
+    assert len(lost) == 1
+    with taken(folder, runtime=runtime) as handle:
+        assert handle.pid != host.pid
+        until(lambda: not lost & warm_containers(runtime))
+    [stopped] = stop_hosts(folder)
+    assert not stopped.lives
+    until(lambda: not warm_containers(runtime))
+
+
+@pytest.mark.container
+@pytest.mark.parametrize("runtime", ["docker", "podman"])
+def test_a_container_that_nobody_uses_ends(runtime: Any, folder: Path) -> None:
+    with taken(folder, runtime=runtime, idle=0.2):
+        host = record(folder)
+    until(lambda: not host.lives)
+    until(lambda: not warm_containers(runtime))
+
+
+def warm_containers(tool: ContainerToolName) -> set[str]:
+    """The containers of this user that stay; no other test runs beside this one."""
+    return {name for name in list_containers(ContainerCli(tool)) if name.startswith("odf-warm-")}
+
+
 def test_a_process_that_got_the_number_of_a_dead_host_is_left_alone(folder: Path) -> None:
     with taken(folder):
         host = record(folder)
@@ -175,6 +212,23 @@ def test_a_process_that_got_the_number_of_a_dead_host_is_left_alone(folder: Path
         with taken(folder) as handle:
             assert handle.pid != other.pid
         assert other.poll() is None
+
+
+def test_a_copied_workspace_has_no_host_yet(folder: Path, tmp_path: Path) -> None:
+    with taken(folder) as first:
+        pass
+    copy = tmp_path / "copy" / "hosts"
+    shutil.copytree(folder, copy)
+    try:
+        assert running_hosts(copy) == ()
+        with taken(copy) as second:
+            assert second.pid != first.pid
+        assert len(stop_hosts(copy)) == 1
+        assert record(folder).lives
+        with taken(folder) as again:
+            assert again.pid == first.pid
+    finally:
+        stop_hosts(copy)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}', '{"engine": null}'])

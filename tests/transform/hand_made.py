@@ -44,13 +44,15 @@ MS = pa.timestamp("ms", "UTC")
 
 
 class TinyPool(EnginePool):
-    """Gives everybody the tiny engine, whatever they ask for."""
+    """Gives everybody the tiny engine, or one like it, whatever they ask for."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, engine: TinyEngine | None = None) -> None:
         super().__init__(PoolSettings(), run_dir=run_dir)
+        self._engine = engine
 
     def _start(self, _name: str, key: str, *_version: str | None, trusted: bool) -> EngineHandle:  # noqa: ARG002
-        return MemoryRuntime(EngineHost(TinyEngine()).register).start(self._run_dir / key)
+        host = EngineHost(self._engine or TinyEngine())
+        return MemoryRuntime(host.register).start(self._run_dir / key)
 
 
 def day(number: int) -> Timestamp:

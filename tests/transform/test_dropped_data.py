@@ -1,6 +1,8 @@
 """Data of derivatives that was dropped: gone, said so, and made again row for row."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,14 +11,30 @@ from odf.coordinator.drop_data import drop_data
 from odf.coordinator.push import push
 from odf.coordinator.results import DroppedDataset, PullStatus
 from odf.coordinator.tail import tail
-from odf.errors import BadInputError, ConflictError, IntegrityError
+from odf.errors import BadInputError, ConflictError, EngineUnavailableError, IntegrityError
+from odf.metadata.model import (
+    DatasetKind,
+    ExecuteTransform,
+    ExecuteTransformInput,
+    Seed,
+    Timestamp,
+)
 from odf.repo.dropped import DataDroppedError, missing_slices, restore_slice
 from odf.repo.files import slice_paths
 from odf.repo.objects import StagedObject, hash_file
 from odf.transform.plan import DivergedInputError
+from odf.workspace.keys import KeyStore
 from odf.workspace.workspace import DatasetHandle
 from tests.e2e.conftest import Person
-from tests.transform.hand_made import add_rows, day, make_derivative, make_root
+from tests.transform.hand_made import (
+    add_rows,
+    day,
+    forge_slice,
+    make_derivative,
+    make_root,
+    place_forged,
+    set_transform,
+)
 
 
 @pytest.fixture
@@ -44,9 +62,9 @@ def take_newest_away(handle: DatasetHandle) -> None:
     handle.dataset.stores.refs.set("head", str(below), str(head))
 
 
-def drop(person: Person, *names: str) -> tuple[DroppedDataset, ...]:
+def drop(person: Person, *names: str, force: bool = False) -> tuple[DroppedDataset, ...]:
     with person.context("drop-data") as ctx:
-        return drop_data(ctx, names)
+        return drop_data(ctx, names, force=force)
 
 
 def last_rows(person: Person, name: str) -> list[str]:
@@ -116,6 +134,7 @@ def test_pulling_makes_it_again_inputs_first(
     result = person.pull("second")
     # Its input was not pulled, so nothing is new for it, but its data is back.
     assert result.status is PullStatus.UP_TO_DATE
+    assert result.reason == "2 dropped slices were made again; its inputs have nothing new"
     assert slices(first) == kept[first.alias]
     assert slices(second) == kept[second.alias]
     person.pull("first")
@@ -221,6 +240,56 @@ def test_data_whose_input_became_another_one_is_kept(
     with pytest.raises(DivergedInputError, match="input source no longer has block"):
         drop(person, "first")
     assert slices(first) == before
+
+
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        ({"version": "odf-spark/0.9.0"}, "pinned to engine release odf-spark/0.9.0"),
+        ({"engine": "flink", "version": None}, "asks for engine 'flink'"),
+    ],
+    ids=["another release", "no such engine"],
+)
+def test_data_whose_engine_is_not_here_is_kept_unless_forced(
+    transform: dict[str, str | None],
+    said: str,
+    person: Person,
+    chain: tuple[DatasetHandle, ...],
+    tmp_path: Path,
+) -> None:
+    """Made elsewhere, with an engine that is not here; then set to one that is."""
+    source = chain[0]
+    identity = KeyStore(person.settings.data_home).generate()
+    schema, data = forge_slice(source.dataset, tmp_path, "row 1")
+    ours = set_transform((source.id, "source"))
+    theirs = replace(ours, transform=replace(ours.transform, **transform))
+    read = ExecuteTransformInput(dataset_id=source.id, new_block_hash=source.dataset.head())
+    step = ExecuteTransform(query_inputs=(read,), new_data=data)
+    events = (Seed(identity, DatasetKind.DERIVATIVE), theirs, schema, step, ours)
+    made = place_forged(person, "made-elsewhere", identity, *events)
+    shutil.copytree(source.path / "data", made.path / "data", dirs_exist_ok=True)
+    before = slices(made)
+    with pytest.raises(EngineUnavailableError, match=said) as caught:
+        drop(person, "first", "made-elsewhere")
+    assert caught.value.exit_code == 9
+    assert "odf drop-data --force made-elsewhere" in (caught.value.hint or "")
+    assert slices(made) == before
+    assert len(slices(chain[1])) == 2
+    assert drop(person, "made-elsewhere", force=True)[0].slices == 1
+
+
+def test_an_engine_that_made_no_rows_is_not_asked_for(
+    person: Person, chain: tuple[DatasetHandle, ...]
+) -> None:
+    first = chain[1]
+    ours = first.dataset.state().transform
+    assert ours is not None
+    other = replace(ours, transform=replace(ours.transform, version="odf-spark/0.9.0"))
+    head = first.dataset.head()
+    first.dataset.commit(
+        [other], expected_head=head, system_time=Timestamp.parse("2026-02-01T00:00:00Z")
+    )
+    assert drop(person, "first")[0].slices == 2
 
 
 def test_dropped_data_of_a_history_that_is_given_up_is_not_missed(

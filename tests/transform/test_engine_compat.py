@@ -120,6 +120,14 @@ def test_for_datasets_of_others_it_stays_in_the_workspace(person: Person) -> Non
     assert person.verify("pinned").datasets[0].complete
 
 
+def test_the_pinned_release_itself_is_nothing_to_record(person: Person) -> None:
+    pinned = derived_with(person, make_root(person, "source"), NEW)
+    head = pinned.dataset.head()
+    found = check(person)
+    assert (found.pinned, found.release, found.steps, found.recorded) == (NEW, NEW, 1, False)
+    assert pinned.dataset.head() == head
+
+
 def test_other_results_are_not_recorded(person: Person) -> None:
     source = make_root(person, "source")
     pinned = derived_with(person, source, OLD)

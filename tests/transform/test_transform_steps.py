@@ -136,7 +136,7 @@ class Liar:
         self._honest = honest
         self._watermark = watermark
 
-    def execute_transform(self, call: TransformCall) -> TransformOutcome:
+    def execute_transform(self, call: TransformCall, *_: object) -> TransformOutcome:
         return replace(self._honest.execute_transform(call), watermark=self._watermark)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from odf.coordinator.results import VerifiedDataset
+from odf.errors import NotFoundError
 from odf.repo.files import slice_paths
 from odf.workspace.workspace import DatasetHandle
 from tests.e2e.conftest import Person
@@ -30,8 +31,21 @@ def test_only_their_steps_are_run_and_only_their_data_is_read(
     assert (check(person, None).replayed, check(person, None).objects) == (3, 3)
     found = check(person, range(4, 6))
     assert (found.valid, found.replayed, found.objects, found.blocks) == (True, 2, 2, 6)
-    assert check(person, range(90, 91)).replayed == 0
     assert derived.dataset.head() is not None
+
+
+def test_blocks_that_are_not_there_are_not_taken_for_checked(
+    person: Person, derived: DatasetHandle
+) -> None:
+    assert derived.dataset.head() is not None
+    found = check(person, range(6, 91))
+    assert isinstance(found.error, NotFoundError)
+    assert found.error.message == "there is no block 6; the last one is 5"
+    assert (found.valid, found.complete) == (False, False)
+    assert check(person, range(5, 91)).valid
+    # Among several that are asked for at once some are shorter.
+    report = person.verify(everything=True, blocks=range(5, 6))
+    assert [dataset.valid for dataset in report.datasets] == [True, True]
 
 
 def test_damage_is_found_inside_and_not_looked_for_outside(

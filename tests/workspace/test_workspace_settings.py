@@ -118,6 +118,7 @@ class TestConfig:
             ("ingest: {a: {maxRetract: nan}}", "a share from 0 to 1", None),
             ("ingest: {a: {maxRetract: yes}}", "a share from 0 to 1", None),
             ("ingest: {a: {watermarkLag: 5}}", "a length of time", None),
+            ("engine: {idleTimeout: 5}", "a length of time", None),
             ("ingest: {a: {watermarkLag: 99999999999999d}}", "a length of time", None),
             ("ingest: {a_b: {maxRetract: 1}}", "a_b", None),
             ("engine: 5", "engine: wanted names with values", None),

@@ -1,4 +1,4 @@
-"""`odf engine list`, `status`, `stop`, `build`, `check`."""
+"""`odf engine list`, `status`, `stop`, `build`, `warmup`, `compat`, `check`."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -199,6 +199,45 @@ def build(app: App, again: bool, only: str | None, runtime: Any, base: str | Non
 
 
 @command.command(
+    "warmup",
+    examples=[
+        ("odf engine warmup", "Begin to make Spark's archive if it is missing; do not wait"),
+        ("odf engine warmup --wait", "In an installation script: until it is there"),
+        ("odf engine warmup --wait -o json | jq -e .engine.ready", "In a script"),
+    ],
+    exit_codes=[0, 2, 9],
+)
+@click.option("--wait", is_flag=True, help="Until it is there and Java takes it.")
+@pass_app
+def warmup(app: App, wait: bool) -> None:
+    """Have Spark start quickly from now on.
+
+    Makes Spark's archive if it is missing, as 'odf engine build --only archive' does. Without
+    --wait that goes on behind this command for a minute or two, with what others leave of the
+    processors. Commands at a terminal begin it by themselves when they missed it.
+    """
+    from odf.coordinator.engine_archives import build_archive, engine_status, make_archive_behind
+
+    settings = app.environment.settings(app.flags)
+    if wait:
+        app.output.progress("engine", "training Spark and writing its archive; about a minute")
+        found = build_archive(settings, again=False)
+    else:
+        found = engine_status(settings)
+    begun = found.possible and not found.ready and not wait
+    if begun:
+        make_archive_behind(settings)
+
+    def show(output: Output) -> None:
+        if begun:
+            output.line("making Spark's archive; odf engine status tells when it is there")
+        else:
+            _show_archive(output, found)
+
+    app.output.show(app.command, {"engine": _document(found), "begun": begun}, show)
+
+
+@command.command(
     "compat",
     examples=[
         (
@@ -236,13 +275,16 @@ def compat(app: App, name: str, release: str) -> None:
         "head": None if found.head is None else str(found.head),
         "recorded": found.recorded,
     }
+    if found.release == found.pinned:
+        end = "; it is pinned to it, so there is nothing to record"
+    else:
+        end = "; recorded" if found.recorded else "; that was recorded before"
     app.output.show(
         app.command,
         document,
         lambda output: output.line(
             f"{found.release} gives what {found.pinned} gave in all {found.steps} steps of "
-            f"{found.handle.alias}"
-            + ("; recorded" if found.recorded else "; that was recorded before")
+            f"{found.handle.alias}{end}"
         ),
     )
 

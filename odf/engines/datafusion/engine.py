@@ -48,6 +48,11 @@ class DataFusionEngine:
             "odf": odf.__version__,
         }
 
+    @property
+    def operations(self) -> int:
+        """One for each processor, as far as the memory goes."""
+        return self._settings.operations
+
     def warm_up(self) -> None:
         """Load the library.
 

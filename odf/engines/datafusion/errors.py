@@ -1,11 +1,19 @@
 """DataFusion's words for what is wrong with a query, turned into ours."""
 
+import difflib
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from odf.engines.datafusion.functions import REFUSED, SPARK_EQUIVALENTS, TABLE_FUNCTIONS
+from odf.engines.datafusion.functions import (
+    ALLOWED,
+    EXACT_EQUIVALENTS,
+    REFUSED,
+    SPARK_EQUIVALENTS,
+    TABLE_FUNCTIONS,
+    TYPE_NAMES,
+)
 from odf.engines.datafusion.json_functions import JSON_FUNCTIONS
 from odf.engines.host.queries import refuse_geometry
 from odf.errors import InvalidQueryError
@@ -21,7 +29,11 @@ _NO_TABLE_FUNCTION: Final = re.compile(r"table function '([^']*)' not found")
 _NO_TABLE: Final = re.compile(r"table '(?:datafusion\.(?:public\.)?)?(.*)' not found")
 _NO_COLUMN: Final = re.compile(r"No field named (.+?)\.(?:\s|$)")
 _NO_STATEMENT: Final = re.compile(r"(?:DDL|DML|Statement) not supported: (\w+)")
-_ARROWS: Final = re.compile(r"Operator (->>?|\?\|?&?) is not yet supported")
+_ARROWS: Final = re.compile(
+    r"Operator (->>?|#>>?|\?\|?&?) is not yet supported|found: (\?[|&]?) at Line"
+)
+_NO_TYPE: Final = re.compile(r"Unsupported SQL type (\w+)")
+_JSON_CALL: Final = re.compile(r"argument types '(json_\w+)\(")
 _VALUES: Final = (
     "Cast error",
     "Parser error",
@@ -33,6 +45,7 @@ _VALUES: Final = (
     "Overflow",
     "regex parse error",
 )
+_NOT_IMPLEMENTED: Final = "DataFusion error: This feature is not implemented: "
 _NO_SIGNATURE: Final = re.compile(r"No function matches .*?\.(?= You| Candidate|$)", re.DOTALL)
 _LONGEST: Final = 400
 _ADVICE: Final = re.compile(r"\s*(?:Did you mean .*\?)?\s*Column names are case sensitive\..*?\.\s")
@@ -68,6 +81,8 @@ def running_errors() -> Iterator[None]:
         yield
     except Exception as error:
         text = str(error)
+        if text.startswith(_NOT_IMPLEMENTED):  # some of it comes to light with the first row only
+            raise InvalidQueryError(f"the query failed: {_cleaned(text)}") from error
         if text.startswith("DataFusion error: ") and any(word in text for word in _VALUES):
             raise InvalidQueryError(
                 f"the query failed: {_cleaned(text)}",
@@ -96,6 +111,8 @@ def _planning_error(text: str, where: str, relations: Collection[str]) -> Invali
             hint="names keep their case; one with dots or dashes goes in double quotes",
         )
     if found := _NO_COLUMN.search(text):
+        if found[1].lower() in REFUSED:  # some are called without parentheses
+            return _function_error(found[1].lower(), where)
         return InvalidQueryError(
             f"{where}: {_cleaned(text)}",
             hint="column names keep their case",
@@ -108,31 +125,56 @@ def _planning_error(text: str, where: str, relations: Collection[str]) -> Invali
         )
     if found := _ARROWS.search(text):
         return InvalidQueryError(
-            f"{where}: the operator {found[1]} for JSON is not supported",
-            hint="write json_get_str(text, 'key'), json_as_text or json_get_json; for Spark: "
-            "get_json_object(text, '$.key')",
+            f"{where}: the operator {found[1] or found[2]} for JSON is not supported",
+            hint="write json_get_str(text, 'key'), json_as_text, json_get_json or json_contains; "
+            "for Spark: get_json_object(text, '$.key')",
         )
     if "single SQL statement" in text:
         return InvalidQueryError(
             f"{where}: there is more than one statement",
             hint="a step is one query: SELECT …, with WITH if needed",
         )
-    return InvalidQueryError(f"{where}: {_cleaned(text)}")
+    return InvalidQueryError(f"{where}: {_cleaned(text)}", hint=_way_out(text))
+
+
+def _way_out(text: str) -> str | None:
+    """Say what to write instead, where that is known."""
+    if _JSON_CALL.search(text):
+        return (
+            "functions for JSON take one key; a deeper field is reached by nesting: "
+            "json_get_str(json_get_json(text, 'a'), 'b')"
+        )
+    if found := _NO_TYPE.search(text):
+        name = TYPE_NAMES.get(found[1].upper())
+        return f"here it is called {name}" if name else None
+    return None
 
 
 def _function_error(name: str, where: str) -> InvalidQueryError:
     if name in REFUSED:
         return InvalidQueryError(
             f"{where}: the function {name} is not allowed: {REFUSED[name]}",
-            hint="results have to be reproducible; take such values from an input",
+            hint=EXACT_EQUIVALENTS.get(
+                name, "results have to be reproducible; take such values from an input"
+            ),
         )
-    hint = None
     refuse_geometry(name, where)
+    return InvalidQueryError(f"{where}: there is no function {name}", hint=_in_place_of(name))
+
+
+def _in_place_of(name: str) -> str | None:
+    """Say what to call in place of a function that does not exist, where that is known."""
     if name in SPARK_EQUIVALENTS:
-        hint = f"here it is written {SPARK_EQUIVALENTS[name]}"
-    elif name.startswith("json_"):
-        hint = f"functions for JSON are {', '.join(JSON_FUNCTIONS)}"
-    return InvalidQueryError(f"{where}: there is no function {name}", hint=hint)
+        return f"here it is written {SPARK_EQUIVALENTS[name]}"
+    if name.startswith("json_"):
+        return f"functions for JSON are {', '.join(JSON_FUNCTIONS)}"
+    if name.startswith("eth_"):
+        return (
+            "have the logs decoded where they are fetched: `signature` of the EthereumLogs step "
+            "gives the column `event`"
+        )
+    near = difflib.get_close_matches(name, (*ALLOWED, *JSON_FUNCTIONS), n=1)
+    return f"did you mean {near[0]}?" if near else None
 
 
 def _words(statement: str) -> str:

@@ -117,3 +117,20 @@ SPARK_EQUIVALENTS: Final = {
     "unix_timestamp": "to_unixtime(time)",
 }
 """What people write for Spark, and what it is called here."""
+
+TYPE_NAMES: Final = {
+    "LONG": "BIGINT",
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "BINARY": "BYTEA",
+    "NUMBER": "DECIMAL(p, s)",
+}
+"""Names of types that people write for Spark or the read schema, and what they are called here."""
+
+EXACT_EQUIVALENTS: Final = {
+    "approx_distinct": "write count(DISTINCT …)",
+    "approx_median": "write median(…)",
+    "approx_percentile_cont": "write percentile_cont(…) WITHIN GROUP (ORDER BY …)",
+    "approx_percentile_cont_with_weight": "write percentile_cont(…) WITHIN GROUP (ORDER BY …)",
+}
+"""Exact functions in place of those that estimate."""

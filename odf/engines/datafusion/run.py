@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from odf.data.types import conform, from_arrow, slice_type
+from odf.data.slices import check_type
+from odf.data.types import conform, slice_type
 from odf.engines.datafusion.errors import is_unknown_column, planning_errors, running_errors
 from odf.engines.datafusion.inputs import (
     register_empty,
@@ -197,7 +198,7 @@ def _result_schema(frame: "DataFrame") -> pa.Schema:
     for field in frame.schema():
         stored = slice_type(field.type)
         try:
-            from_arrow(stored)
+            check_type(pa.field(field.name, stored))
         except BadInputError as error:
             raise InvalidQueryError(
                 f"the column `{field.name}` of the result: {error.message}",

@@ -1,5 +1,6 @@
 """Sessions: what DataFusion is told, so that a query gives the same rows everywhere."""
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,13 +34,18 @@ column of texts (its issue 24632).
 """
 
 
+_MEMORY_OF_AN_OPERATION: Final = 1 << 29
+"""Bytes for each of the operations that run at once: these are maps and filters as a rule."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataFusionSettings:
     """Where and how the engine runs.
 
     Attributes:
         scratch: Folder for the engine's temporary files.
-        memory: Bytes that sorting, grouping and joining may take before they write files.
+        memory: Bytes that sorting, grouping and joining may take before they write files, in all
+            operations together.
         slice_by_slice: Run queries that need state over the rows of each step alone, as the
             engine did that public datasets were made with. For replays of datasets that were made
             elsewhere; otherwise such queries are refused.
@@ -48,6 +54,11 @@ class DataFusionSettings:
     scratch: Path
     memory: int = 1 << 30
     slice_by_slice: bool = False
+
+    @property
+    def operations(self) -> int:
+        """Number of operations that may run at once."""
+        return max(1, min(len(os.sched_getaffinity(0)), self.memory // _MEMORY_OF_AN_OPERATION))
 
 
 def require() -> None:
@@ -80,7 +91,7 @@ def make_session(settings: DataFusionSettings, scratch: Path) -> "SessionContext
     runtime = (
         RuntimeEnvBuilder()
         .with_disk_manager_specified(str(scratch))
-        .with_fair_spill_pool(settings.memory)
+        .with_fair_spill_pool(settings.memory // settings.operations)
     )
     context = SessionContext(config, runtime)
     for name in TABLE_FUNCTIONS:

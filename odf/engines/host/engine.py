@@ -331,8 +331,9 @@ class Reporter(Protocol):
 class Engine(Protocol):
     """A query engine behind the host.
 
-    The host calls one method at a time, never two. Making an engine has to be quick: what takes
-    time belongs into `warm_up`, so that the host can answer who it is at once.
+    The host calls up to `operations` of the methods that work at a time, each in a thread of its
+    own, and `ingest` and `rest` only while nothing else runs. Making an engine has to be quick:
+    what takes time belongs into `warm_up`, so that the host can answer who it is at once.
     """
 
     @property
@@ -348,6 +349,11 @@ class Engine(Protocol):
     @property
     def versions(self) -> Mapping[str, str]:
         """Versions of what the engine is made of, by name."""
+        ...
+
+    @property
+    def operations(self) -> int:
+        """How many operations it can do at once here, 1 or more; known before it is warm."""
         ...
 
     def warm_up(self) -> None:

@@ -33,7 +33,7 @@ from odf.limits import ENGINE_STOP_SECONDS, MAX_ENGINE_MESSAGE
 from odf.protocol import LEASE_SOCKET, PROTOCOL_VERSION
 
 SERVER_THREADS = 8
-"""One operation runs at a time; the others answer `Describe` and wait for their turn."""
+"""Beside those of the operations that run: they answer `Describe` and wait for their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def serve(
     engine = engine_factory(HostOptions(arguments.input, arguments.output, arguments))
     host = EngineHost(engine)
     server = grpc.server(
-        ThreadPoolExecutor(SERVER_THREADS, thread_name_prefix="rpc"),
+        ThreadPoolExecutor(SERVER_THREADS + engine.operations, thread_name_prefix="rpc"),
         options=[
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", MAX_ENGINE_MESSAGE),

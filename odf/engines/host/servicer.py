@@ -1,8 +1,9 @@
 """The gRPC services of a host, over one engine.
 
-One operation runs at a time: an engine owns the whole machine it is given. What an engine raises
-becomes the answer that the protocol has for it; what nobody expected becomes an internal error,
-with its traceback on standard error, which is the log.
+As many operations run at once as the engine says that it can do on this machine; what reads and
+merges source files has it for itself. What an engine raises becomes the answer that the protocol
+has for it; what nobody expected becomes an internal error, with its traceback on standard error,
+which is the log.
 """
 
 import os
@@ -20,10 +21,8 @@ from typing import TypeVar
 
 import grpc
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from odf.data.arrow_fields import arrow_schema_to_fields, fields_to_arrow_schema
-from odf.data.types import conform, slice_type
 from odf.engines.host.engine import (
     Engine,
     Folding,
@@ -31,13 +30,14 @@ from odf.engines.host.engine import (
     IngestJob,
     InputView,
     InputWatermark,
-    Rows,
     SourceFile,
     TransformJob,
     ValidatedInput,
 )
 from odf.engines.host.finish import FinishedSlice, SliceOrder, finish
 from odf.engines.host.origins import write_origins
+from odf.engines.host.plain import stored_schema, write_plain
+from odf.engines.host.turns import Turns
 from odf.errors import BadInputError, InvalidQueryError, OdfError
 from odf.metadata.arrow_schema import decode_schema, encode_schema
 from odf.metadata.model import OffsetInterval, Timestamp
@@ -64,16 +64,16 @@ from odf.protocol.calls import (
 )
 from odf.protocol.messages import (
     RawQueryRequest,
-    RawQueryResponse,
     RawQueryResponseInternalError,
     RawQueryResponseInvalidQuery,
+    RawQueryResponseProgress,
     RawQueryResponseRoot,
     RawQueryResponseSuccess,
     TransformRequest,
     TransformRequestInput,
-    TransformResponse,
     TransformResponseInternalError,
     TransformResponseInvalidQuery,
+    TransformResponseProgress,
     TransformResponseRoot,
     TransformResponseSuccess,
     from_bytes,
@@ -96,6 +96,9 @@ from odf.protocol.private import (
 )
 
 T = TypeVar("T")
+Told = TypeVar("Told")
+Invalid = TypeVar("Invalid")
+Failed = TypeVar("Failed")
 
 
 class EngineHost:
@@ -107,7 +110,7 @@ class EngineHost:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._turn = threading.Lock()
+        self._turns = Turns(engine.operations)
         self._warming = threading.Lock()
         self._warm = False
         self._cold_because: str | None = None
@@ -147,25 +150,33 @@ class EngineHost:
 
     def rest(self) -> None:
         """Have the engine give back memory, unless it has work to do."""
-        if self._warm and self._turn.acquire(blocking=False):
-            try:
-                self._engine.rest()
-            except Exception:  # noqa: BLE001  # the next operation tells whether it still works
-                traceback.print_exc()
-            finally:
-                self._turn.release()
+        with self._turns.alone_if_idle() as idle:
+            if self._warm and idle:
+                try:
+                    self._engine.rest()
+                except Exception:  # noqa: BLE001  # the next operation tells whether it works
+                    traceback.print_exc()
 
     def describe(self) -> EngineDescription:
         """Say who serves, without waiting for anything."""
         engine = self._engine
         return EngineDescription(
-            PROTOCOL_VERSION, engine.name, engine.release, dict(engine.versions), os.getpid()
+            PROTOCOL_VERSION,
+            engine.name,
+            engine.release,
+            dict(engine.versions),
+            os.getpid(),
+            engine.operations,
         )
 
     @contextmanager
-    def operation(self) -> Iterator[Engine]:
-        """Wait for one's turn."""
-        with self._turn:
+    def operation(self, *, alone: bool = False) -> Iterator[Engine]:
+        """Wait for one's turn.
+
+        Args:
+            alone: Whether it needs the whole machine.
+        """
+        with self._turns.alone() if alone else self._turns.together():
             yield self._engine
 
 
@@ -180,34 +191,30 @@ class _EngineServicer(engine_pb2_grpc.EngineServicer):
     ) -> Iterator[engine_pb2.TransformResponse]:
         request = _read(TransformRequest, message.flatbuffer, context)
         self._host.require_warm(context)
-        answer: TransformResponse
-        try:
-            answer = self._transform(request, _retractions_in(context))
-        except (InvalidQueryError, BadInputError) as error:
-            answer = TransformResponseInvalidQuery(_with_hint(error))
-        except Exception as error:  # noqa: BLE001  # everything else is the engine's own fault
-            failure = _failure(error)
-            answer = TransformResponseInternalError(failure.message, failure.backtrace)
-        buffer = to_bytes(TransformResponseRoot(answer))
-        yield engine_pb2.TransformResponse(flatbuffer=buffer)
+        answers = _answering(
+            self._transform(request, _retractions_in(context)),
+            TransformResponseInvalidQuery,
+            TransformResponseInternalError,
+        )
+        for answer in answers:
+            buffer = to_bytes(TransformResponseRoot(answer))
+            yield engine_pb2.TransformResponse(flatbuffer=buffer)
 
     def ExecuteRawQuery(  # noqa: N802  # the protocol's name
         self, message: engine_pb2.RawQueryRequest, context: grpc.ServicerContext
     ) -> Iterator[engine_pb2.RawQueryResponse]:
         request = _read(RawQueryRequest, message.flatbuffer, context)
         self._host.require_warm(context)
-        answer: RawQueryResponse
-        try:
-            answer = self._raw_query(request)
-        except (InvalidQueryError, BadInputError) as error:
-            answer = RawQueryResponseInvalidQuery(_with_hint(error))
-        except Exception as error:  # noqa: BLE001  # everything else is the engine's own fault
-            failure = _failure(error)
-            answer = RawQueryResponseInternalError(failure.message, failure.backtrace)
-        buffer = to_bytes(RawQueryResponseRoot(answer))
-        yield engine_pb2.RawQueryResponse(flatbuffer=buffer)
+        answers = _answering(
+            self._raw_query(request), RawQueryResponseInvalidQuery, RawQueryResponseInternalError
+        )
+        for answer in answers:
+            buffer = to_bytes(RawQueryResponseRoot(answer))
+            yield engine_pb2.RawQueryResponse(flatbuffer=buffer)
 
-    def _transform(self, request: TransformRequest, retractions: str) -> TransformResponseSuccess:
+    def _transform(
+        self, request: TransformRequest, retractions: str
+    ) -> Iterator[TransformResponseProgress | TransformResponseSuccess]:
         path = Path(request.new_data_path)
         order = SliceOrder(
             vocab=request.vocab,
@@ -217,17 +224,24 @@ class _EngineServicer(engine_pb2_grpc.EngineServicer):
             from_query=True,
         )
         with self._host.operation() as engine, _scratch_beside(path) as scratch:
+            yield TransformResponseProgress()
             rows = engine.transform(_transform_job(request, scratch, retractions))
+            yield TransformResponseProgress()
             finished = finish(rows, order)
-        return TransformResponseSuccess(
+        yield TransformResponseSuccess(
             _interval(request.next_offset, finished), _watermark(request.query_inputs)
         )
 
-    def _raw_query(self, request: RawQueryRequest) -> RawQueryResponseSuccess:
+    def _raw_query(
+        self, request: RawQueryRequest
+    ) -> Iterator[RawQueryResponseProgress | RawQueryResponseSuccess]:
         path = Path(request.output_data_path)
         with self._host.operation() as engine, _scratch_beside(path) as scratch:
+            yield RawQueryResponseProgress()
             rows = engine.raw_query(request.transform, request.input_data_paths, scratch)
-            return RawQueryResponseSuccess(_write_plain(rows, path, _stored_schema(rows.schema)))
+            yield RawQueryResponseProgress()
+            count = write_plain(rows, path, stored_schema(rows.schema))
+        yield RawQueryResponseSuccess(count)
 
 
 class _HostServicer(host_pb2_grpc.HostServicer):
@@ -329,7 +343,7 @@ class _HostServicer(host_pb2_grpc.HostServicer):
             path=Path(job.output_path),
             from_query=False,
         )
-        with self._host.operation() as engine:
+        with self._host.operation(alone=True) as engine:
             made = engine.ingest(job, reporter)
             if job.half is IngestHalf.READ:
                 return _read_half(made, order.path)
@@ -377,6 +391,24 @@ def _while_running(
     threading.Thread(target=run, daemon=True, name="ingest").start()
     while (event := told.get()) is not None:
         yield event
+
+
+def _answering(
+    work: Iterator[Told],
+    invalid: Callable[[str], Invalid],
+    failed: Callable[[str, str | None], Failed],
+) -> Iterator[Told | Invalid | Failed]:
+    """Give out what an operation tells; what it raises is the last answer.
+
+    Progress is told when its turn has come and when its rows are computed, before they are written.
+    """
+    try:
+        yield from work
+    except (InvalidQueryError, BadInputError) as error:
+        yield invalid(_with_hint(error))
+    except Exception as error:  # noqa: BLE001  # everything else is the engine's own fault
+        failure = _failure(error)
+        yield failed(failure.message, failure.backtrace)
 
 
 def _read(cls: type[T], data: bytes, context: grpc.ServicerContext) -> T:
@@ -524,7 +556,7 @@ def _scratch_beside(path: Path) -> Iterator[Path]:
 def _read_half(made: IngestedRows, path: Path) -> IngestResult:
     """Write rows as they were read, with all digits, for another engine to go on with."""
     schema = made.rows.schema
-    rows = _write_plain(made.rows, path, schema)
+    rows = write_plain(made.rows, path, schema)
     return IngestResult(
         counts=OperationCounts(append=rows),
         rows_read=rows if made.rows_read is None else made.rows_read,
@@ -533,27 +565,6 @@ def _read_half(made: IngestedRows, path: Path) -> IngestResult:
         schema=_schema_bytes(schema),
         bad_rows=made.bad_rows,
     )
-
-
-def _stored_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([field.with_type(slice_type(field.type)) for field in schema])
-
-
-def _write_plain(rows: Rows, path: Path, schema: pa.Schema) -> int:
-    """Write rows without system columns; no file if there are none."""
-    writer: pq.ParquetWriter | None = None
-    count = 0
-    try:
-        for batch in rows.batches:
-            if batch.num_rows:
-                writer = writer or pq.ParquetWriter(path, schema, version="1.0")
-                columns = [conform(batch.column(f.name), f.type) for f in schema]
-                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-                count += batch.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    return count
 
 
 def _arrow_schema(data: bytes) -> pa.Schema:

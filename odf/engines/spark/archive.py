@@ -201,6 +201,21 @@ def _make_in(folder: Path, key: ArchiveKey, train: Callable[[Path], None]) -> Ar
     return made
 
 
+def is_being_made(folder: Path) -> bool:
+    """Say whether another process makes an archive at the moment.
+
+    Args:
+        folder: Where archives are; made if it is missing.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 @contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
     with (folder / _LOCK).open("w") as lock:

@@ -292,7 +292,8 @@ class Catalyst:
     def analysed(self, frame: "DataFrame") -> Plan:
         """Return the analysed plan of a frame, with its `WITH` queries written in place."""
         plan = Plan(frame._jdf.queryExecution().analyzed())
-        if plan.java.containsPattern(self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CTE()):
+        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        if plan.java.containsPattern(patterns.CTE()):
             inline = self._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE
             return Plan(inline(True, False, False).apply(plan.java))
         return plan

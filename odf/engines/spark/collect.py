@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odf.data.types import conform
+from odf.engines.spark.required import sound, to_arrow_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +91,7 @@ def collect(frame: "DataFrame", folder: Path, *, small: bool) -> Collected:
         small: Whether the rows are few enough for memory.
     """
     if small:
-        table = frame.toArrow()
+        table = to_arrow_table(frame)
         return Collected(table.schema, table)
     frame.write.option("compression", "lz4_raw").parquet(str(folder))
     # Spark numbers the files by partition, and leaves out empty ones.
@@ -112,4 +113,4 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _fit_column(array: pa.Array, target: pa.DataType) -> pa.Array:
     if isinstance(target, pa.UuidType):
         return pa.ExtensionArray.from_storage(target, array.cast(target.storage_type))
-    return conform(array, target)
+    return sound(conform(array, target), target)

@@ -61,7 +61,7 @@ it after all. See docs/adr/0020-class-archive.md for the figures.
 _START_TIMEOUT: Final = 120.0
 """Seconds until a JVM that has not opened its gateway counts as stuck; busy machines take 20."""
 
-_POLL_INTERVAL: Final = 0.01
+_POLL_INTERVAL: Final = 0.002
 _HEADER_SIZE: Final = 8
 _LOG_TAIL: Final = 2_000
 _STDERR: Final = 2

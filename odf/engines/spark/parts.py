@@ -17,6 +17,7 @@ ROW_COLUMN: Final = "__odf_row"
 """Hidden Int64 column: position of a row in the input, ascending but not without gaps."""
 
 _ROWS_PER_GROUP: Final = 128 * 1024
+_ROWS_PER_BATCH: Final = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class PartWriter:
         schema: The columns, with the hidden one.
     """
 
+    _rows_at_once = _ROWS_PER_GROUP
+
     def __init__(self, path: str, schema: pa.Schema) -> None:
         self._schema = schema
         self._pending: list[pa.RecordBatch] = []
@@ -67,7 +70,7 @@ class PartWriter:
         """Add rows."""
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
-        if self._pending_rows >= _ROWS_PER_GROUP:
+        if self._pending_rows >= self._rows_at_once:
             self._flush()
 
     def close(self) -> None:
@@ -105,6 +108,8 @@ class StreamedPartWriter(PartWriter):
     It is there under its name when it is whole, and it is an Arrow file, which costs next to
     nothing to write and to read.
     """
+
+    _rows_at_once = _ROWS_PER_BATCH
 
     def _open(self, path: str) -> pa.ipc.RecordBatchFileWriter:
         self._path = path

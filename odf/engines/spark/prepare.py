@@ -6,18 +6,20 @@ of JSON on standard output.
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from odf.engines.spark.archive import (
     ArchiveKey,
     archive_path,
     can_archive,
+    is_being_made,
     make_archive,
     read_description,
     why_not_taken,
@@ -27,6 +29,8 @@ from odf.engines.spark.jvm import find_java
 from odf.engines.spark.session import SparkSettings, archive_key
 from odf.errors import OdfError
 from odf.protocol.releases import SPARK_RELEASE
+
+_LEAST_URGENT: Final = 19
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,7 +47,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--archives", type=Path, required=True, help="folder of class archives")
     parser.add_argument("--java-home", type=Path, help="another Java than the one that came along")
     parser.add_argument("--again", action="store_true", help="make it even if it is there")
+    parser.add_argument(
+        "--behind",
+        action="store_true",
+        help="when nothing else wants the processors, and not while another one is made",
+    )
     given = parser.parse_args(argv)
+    if given.behind:
+        os.nice(_LEAST_URGENT)
+        if is_being_made(given.archives):
+            return 0
     try:
         key = archive_key(find_java(given.java_home))
         answer = describe(given.archives, key)
@@ -80,6 +93,7 @@ def describe(folder: Path, key: ArchiveKey) -> dict[str, Any]:
         "all_jars": len(key.class_path) != len(listed_jars()),
         "path": str(path),
         "archive": None if archive is None else asdict(archive),
+        "possible": can_archive(key.java),
         "ok": reason is None,
         "reason": reason,
         "built": False,

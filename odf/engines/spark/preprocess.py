@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odf.data.types import from_arrow, slice_type
+from odf.data.types import slice_type
 from odf.engines.host.queries import RAW_INPUT
 from odf.engines.spark.catalyst import translated_errors
 from odf.engines.spark.collect import SMALL_ROWS, Collected, collect
@@ -27,7 +27,7 @@ from odf.engines.spark.query.results import (
     sorted_by_all_columns,
 )
 from odf.engines.spark.query.validate import Analysed, analyse_steps
-from odf.errors import BadInputError, InvalidQueryError
+from odf.errors import InvalidQueryError
 from odf.metadata.model import TransformSql
 
 _PARTITION_BITS: Final = 33
@@ -125,12 +125,6 @@ def _part_schema(frame: "DataFrame") -> pa.Schema:
     """Return the columns of the result; timestamps keep their digits until they are merged."""
     fields = []
     for field in result_schema(frame):
-        try:
-            from_arrow(field.type)
-        except BadInputError as error:
-            raise InvalidQueryError(
-                f"column `{field.name}` of the preprocess query: {error.message}"
-            ) from error
         is_timestamp = pa.types.is_timestamp(field.type)
         fields.append(field if is_timestamp else field.with_type(slice_type(field.type)))
     return pa.schema(fields)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import odf
-from odf.engines.spark.archive import ArchiveKey, as_argument, find_archive
+from odf.engines.spark.archive import ArchiveKey, as_argument, can_archive, find_archive
 from odf.engines.spark.classpath import class_path
 from odf.engines.spark.jvm import (
     Gateway,
@@ -77,6 +77,11 @@ _DROPPED_ENVIRONMENT: Final = ("SPARK_", "PYSPARK_", "HADOOP_", "JAVA_", "_JAVA_
 _TRAINING_SECONDS: Final = 600.0
 """Until a JVM that writes its class archive counts as stuck; busy machines take two minutes."""
 
+_HEAP_OF_AN_OPERATION: Final = 1 << 29
+"""Bytes of the heap for each of the operations that run at once; one takes less than that."""
+
+_SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
@@ -118,7 +123,8 @@ class SparkRuntime:
         self._jvm: SparkJvm | None = None
         self._root: SparkSession | None = None
         self._closed = False
-        self._busy = False
+        self._operated = False
+        self._lacks_archive = False
 
     @property
     def java(self) -> JavaRuntime:
@@ -131,6 +137,16 @@ class SparkRuntime:
     def cores(self) -> int:
         """Number of tasks that run at once."""
         return self._settings.cores or len(os.sched_getaffinity(0))
+
+    @property
+    def operations(self) -> int:
+        """Number of operations that may run at once, each in a session of its own."""
+        return max(1, min(self.cores, heap_bytes(self._settings.heap) // _HEAP_OF_AN_OPERATION))
+
+    @property
+    def lacks_archive(self) -> bool:
+        """Whether Spark was launched without a class archive although there could be one."""
+        return self._lacks_archive
 
     def launch(self) -> None:
         """Start Spark's process without waiting for it; `start` goes on from there.
@@ -162,7 +178,7 @@ class SparkRuntime:
         """
         try:
             context = self.start().sparkContext
-            if not self._busy:
+            if not self._operated:
                 tasks = context.parallelize(range(self.cores), self.cores)
                 tasks.mapPartitions(_import_reader).collect()
         except Exception:
@@ -173,7 +189,7 @@ class SparkRuntime:
     @contextmanager
     def operation(self) -> Iterator["SparkSession"]:
         """Give an operation a session with views and settings of its own."""
-        self._busy = True
+        self._operated = True
         session = self.start().newSession()
         # Spark's parser asks the session of the thread it runs in for its settings.
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001  # there is no public way
@@ -183,7 +199,6 @@ class SparkRuntime:
             yield session
         finally:
             sessions.clearActiveSession()
-            session.catalog.clearCache()
 
     def rest(self) -> None:
         """Have Java give back the part of its heap that is free."""
@@ -196,10 +211,13 @@ class SparkRuntime:
     def close(self) -> None:
         """Stop Spark and end its process, also while an operation still runs in it."""
         self._closed = True
+        connected = self._root is not None
         jvm, self._jvm, self._root = self._jvm, None, None
         if jvm is None:
             return
-        _forget_context()
+        if connected:
+            # Otherwise PySpark may just be on its way in, and would be waited for.
+            _forget_context()
         if self._settings.train is None:
             jvm.close()
         else:
@@ -216,6 +234,7 @@ class SparkRuntime:
             command += [f"-XX:AOTCacheOutput={settings.train}", "-XX:TieredStopAtLevel=1"]
         elif settings.archives is not None:
             archive = find_archive(settings.archives, key)
+            self._lacks_archive = archive is None and can_archive(self.java)
             command += [] if archive is None else [f"-XX:AOTCache={archive}"]
         return [*command, "-cp", as_argument(key.class_path)]
 
@@ -269,6 +288,12 @@ class SparkRuntime:
             "spark.pyspark.python": sys.executable,
             **(here if _is_loopback(master) else {}),
         }
+
+
+def heap_bytes(heap: str) -> int:
+    """Return a size as `-Xmx` takes it in bytes; 0 for what Java is going to refuse."""
+    number, unit = (heap[:-1], heap[-1].lower()) if heap[-1:].isalpha() else (heap, "")
+    return int(number) * _SIZES.get(unit, 1) if number.isdecimal() else 0
 
 
 def archive_key(java: JavaRuntime) -> ArchiveKey:

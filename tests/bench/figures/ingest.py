@@ -14,7 +14,7 @@ from tests.bench import data
 from tests.bench.datasets import new_workspace, root_manifest
 from tests.bench.figure import BenchError, Contestant, Figure, Goal, Rate, Sample, Setup
 from tests.bench.figures.cold_pull import stage_seconds
-from tests.bench.processes import PYTHON_ROLES, Ran
+from tests.bench.processes import Ran
 from tests.bench.spark import java, spark_ddl
 from tests.bench.workbench import Workbench
 
@@ -188,11 +188,11 @@ class IngestMemory(Figure):
     name: ClassVar = "ingest-memory"
     title: ClassVar = "Memory of that ingest"
     compares: ClassVar = (
-        "Peak of the resident memory of all processes of the same pull at one moment, sampled ten "
-        "times a second and added up (pages that processes share, and mapped files, count for each "
-        "of them, so the sum is too high rather than too low), with the peak of each kind of "
-        "process beside it, and the sum of those of all Python processes (*Python*, which did not "
-        "have them at one moment); the yardstick is Spark's own conversion, its Python and its JVM."
+        "Peak of the memory of all processes of the same pull at one moment, sampled ten times a "
+        "second and added up (proportional: a page that processes share is divided among them, "
+        "pages of mapped files count), with the peak of each kind of process beside it, and that "
+        "of all Python processes together; the yardstick is Spark's own conversion, its Python "
+        "and its JVM."
     )
     unit: ClassVar = "MB"
     goals: ClassVar = (Goal(400, "Python MB", "MB"),)
@@ -208,9 +208,7 @@ class IngestMemory(Figure):
         def sample(work: Callable[..., Ran]) -> Sample:
             peaks = dict(work(bench, watched=True).memory)
             total = peaks.pop("total", 0.0)
-            python = sum(size for role, size in peaks.items() if role in PYTHON_ROLES)
-            extras = {f"{role} MB": size for role, size in sorted(peaks.items())}
-            return Sample(total, {**extras, "Python MB": python})
+            return Sample(total, {f"{role} MB": size for role, size in sorted(peaks.items())})
 
         contestants = [
             Contestant("odf", lambda: sample(_pull)),

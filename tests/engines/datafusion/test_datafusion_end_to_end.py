@@ -1,6 +1,7 @@
 """Real series through the whole path, with queries for DataFusion."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +132,30 @@ def test_inputs_without_data_are_checked_later(person: Person) -> None:
     person.pull("wti")
     with pytest.raises(InvalidQueryError, match="needs state"):
         person.pull("yearly")
+
+
+@pytest.mark.parametrize("engine", ["spark", "datafusion"])
+def test_what_the_author_should_know_is_told_with_the_first_pull(
+    engine: str, person: Person
+) -> None:
+    oil = root_manifest(
+        "wti",
+        fetch="{kind: Url, url: 'file://wti.csv'}",
+        merge="{kind: Snapshot, primaryKey: [Date]}",
+        schema=["Date DATE", "Price DOUBLE"],
+        event_time="Date",
+    )
+    query = "SELECT `Date` AS day, `Price` AS price FROM wti"
+    report = person.add(oil, derivative("map", query, "wti", engine=engine))
+    assert not any("drops `op`" in line for entry in report.added for line in entry.warnings)
+    (person.root / "wti.csv").write_text("Date,Price\n2020-01-01,5\n")
+    person.pull("wti")
+    [warning] = person.pull("map").warnings
+    assert "the query drops `op`" in warning
+    (person.root / "wti.csv").write_text("Date,Price\n2020-01-01,6\n")
+    os.utime(person.root / "wti.csv", (1_800_000_000, 1_800_000_000))
+    person.pull("wti")
+    assert person.pull("map").warnings == ()
 
 
 def test_an_unknown_engine_is_told_when_it_is_added(person: Person) -> None:

@@ -215,11 +215,18 @@ def test_json_that_is_nested_without_end_is_null(tables: Tables) -> None:
         ("SELECT get_json_object(j, '$.a') FROM a", "no function get_json_object", "json_get_str"),
         ("SELECT json_get_strings(j) FROM a", "no function json_get_strings", "json_as_text"),
         ("SELECT year(event_time) FROM a", "no function year", "date_part"),
-        ("SELECT eth_decode_event(j) FROM a", "no function eth_decode_event", None),
+        ("SELECT eth_decode_event(j) FROM a", "no function eth_decode_event", "signature"),
+        ("SELECT uper(j) FROM a", "no function uper", "did you mean upper?"),
+        ("SELECT json_get_str(j, 'a', 'b') FROM a", "No function matches", "by nesting"),
+        ("SELECT j ? 'a' FROM a", "operator ?", "json_contains"),
+        ("SELECT j #> 'a' FROM a", "operator #>", "json_get_json"),
+        ("SELECT current_timestamp AS t FROM a", "current_timestamp is not allowed", "reproduc"),
+        ("SELECT approx_distinct(j) AS n FROM a", "approx_distinct is not", "count(DISTINCT"),
         ("SELECT J FROM a", "No field named", "case"),
         ("SELECT j FROM A", "reads `A`", "case"),
         ("SELECT j FROM x.a", "reads `x", "quotes"),
-        ("SELECT CAST(j AS LONG) FROM a", "Unsupported SQL type", None),
+        ("SELECT CAST(j AS LONG) FROM a", "Unsupported SQL type", "BIGINT"),
+        ("SELECT CAST(j AS INTERVALS) FROM a", "Unsupported SQL type", None),
         ("SELECT j FROM a; SELECT j FROM a", "more than one statement", "one query"),
         ("CREATE TABLE x AS SELECT j FROM a", "CREATE MEMORY TABLE", "one query"),
         ("COPY (SELECT j FROM a) TO 'x.parquet'", "COPY", "one query"),
@@ -244,6 +251,11 @@ def test_json_that_is_nested_without_end_is_null(tables: Tables) -> None:
         ("SELECT j AS __odf_offset FROM a", "keeps for itself", None),
         ("SELECT NULL AS x FROM a", "`x`", "CAST"),
         ("SELECT INTERVAL '1 day' AS x FROM a", "`x`", "CAST"),
+        (
+            "SELECT event_time, make_array(named_struct('a', j)) AS x FROM a",
+            "the column `x` of the result: column 'x': no logical hash",
+            "CAST",
+        ),
     ],
 )
 def test_refusals_say_what_to_do(
@@ -257,7 +269,13 @@ def test_refusals_say_what_to_do(
 
 
 @pytest.mark.parametrize(
-    "expression", ["CAST(j AS INT)", "1 / (length(j) - 1)", "regexp_replace('a', j || '(', '')"]
+    "expression",
+    [
+        "CAST(j AS INT)",
+        "1 / (length(j) - 1)",
+        "regexp_replace('a', j || '(', '')",
+        "j @> 'a'",
+    ],
 )
 def test_values_that_cannot_be_taken_are_the_querys_fault(tables: Tables, expression: str) -> None:
     tables.give(j=pa.array(["x"]))

@@ -66,6 +66,7 @@ class TinyEngine:
     name = "tiny"
     release = "tiny/1.0.0"
     versions: Mapping[str, str] = {"pyarrow": pa.__version__}
+    operations = 2
 
     def __init__(self, *, cold: str | None = None) -> None:
         self._cold = cold

@@ -78,6 +78,38 @@ def test_accepted(query: str, columns: list[str], engine: SparkEngine) -> None:
 
 
 @pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        ("NULL", "VOID"),
+        ("array()", "ARRAY<VOID>"),
+        ("map(k, v)", "MAP<STRING,DOUBLE>"),
+        ("struct(map(k, v))", "STRUCT<COL1:MAP<STRING,DOUBLE>>"),
+        ("INTERVAL 1 DAY", "INTERVAL DAY"),
+        ("INTERVAL '1' MONTH", "INTERVAL MONTH"),
+        ("make_interval(1)", "INTERVAL"),
+        ("parse_json(k)", "VARIANT"),
+        ("array(struct(parse_json(k)))", "ARRAY<STRUCT<COL1:VARIANT>>"),
+        ("array(struct(k))", "ARRAY<STRUCT<K:STRING>>"),
+    ],
+)
+def test_types_that_no_slice_holds_are_named_before_anything_runs(
+    column: str, dtype: str, engine: SparkEngine
+) -> None:
+    said = f"the column `z` of the result has the type {dtype}, which a slice cannot hold"
+    for query in (
+        f"SELECT event_time, {column} AS z FROM t",
+        f"SELECT event_time, first({column}) OVER (ORDER BY v) AS z FROM t",
+    ):
+        with pytest.raises(InvalidQueryError) as caught:
+            check(engine, sql(query))
+        assert caught.value.message == said
+        assert "CAST" in (caught.value.hint or "")
+    with pytest.raises(InvalidQueryError, match="which a slice cannot hold"):
+        check(engine, sql(f"SELECT {column} AS z FROM input"), preprocess=True)
+    assert check(engine, sql("SELECT event_time, struct(1 AS variant) AS z FROM t"))
+
+
+@pytest.mark.parametrize(
     ("query", "kind"),
     [
         ("SELECT event_time, k FROM t ORDER BY k", "stateless"),
@@ -432,7 +464,10 @@ def test_preprocess_refusals(ingestor: Make, engine: SparkEngine) -> None:
         ("SELECT k, rand() AS r FROM input", "function rand"),
         ("SELECT k FROM other", "reads `other`"),
         ("SELECT CAST(k AS INT) AS k FROM input", "the preprocess query failed"),
-        ("SELECT map(k, v) AS m FROM input", "column `m` of the preprocess query"),
+        (
+            "SELECT map(k, v) AS m FROM input",
+            "column `m` of the result has the type MAP<STRING,DOUBLE>",
+        ),
         ("SELECT k, v AS K FROM input", "`k` and `K`"),
     ):
         with pytest.raises(InvalidQueryError) as caught:

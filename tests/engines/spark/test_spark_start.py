@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -201,6 +202,21 @@ def test_java_takes_the_archive_for_this_class_path_only(archives: Path) -> None
 def test_it_is_not_made_again_without_need(archives: Path) -> None:
     again = prepare("build", "--archives", str(archives))
     assert (again["ok"], again["built"]) == (True, False)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("words", [["--wait"], []], ids=["wait", "no wait"])
+def test_warmup_finds_it_there(words: list[str], cache_home: Path, tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "odf", "engine", "warmup", *words, "-o", "json"],
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CACHE_HOME": str(cache_home), "HOME": str(tmp_path)},
+    )
+    found = json.loads(ran.stdout)
+    assert (found["begun"], found["engine"]["ready"]) == (False, True)
+    assert found["engine"]["archive"]["built"] is False
 
 
 @pytest.mark.spark

@@ -90,6 +90,7 @@ _COMMANDS: Final = {
     "Sample": "TABLESAMPLE",
     "UnresolvedHint": "a hint",
     "ResolvedHint": "a hint",
+    "UnresolvedQualify": "QUALIFY",
     "RelationTimeTravel": "FOR SYSTEM_TIME or VERSION AS OF",
     "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE",
     "CompoundBody": "a script (BEGIN … END)",

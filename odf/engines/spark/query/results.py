@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from odf.data.slices import check_type
 from odf.data.types import slice_type
 from odf.engines.host.engine import HIDDEN_BRANCH, HIDDEN_OFFSET
+from odf.errors import BadInputError, InvalidQueryError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField
 
 _ONE_PARTITION: Final = {
     # One split for each file, so that its rows stay in order.
@@ -41,11 +44,43 @@ def sorted_by_all_columns(frame: "DataFrame") -> "DataFrame":
 
 
 def result_schema(frame: "DataFrame") -> pa.Schema:
-    """Return the Arrow schema of a frame without computing anything."""
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+    """Return the Arrow schema of a frame without computing anything.
 
-    schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
-    return pa.schema([field.with_nullable(True) for field in schema])
+    Raises:
+        InvalidQueryError: A column has a type that a slice cannot hold.
+    """
+    return pa.schema([pa.field(field.name, _arrow_type(field)) for field in frame.schema])
+
+
+def _arrow_type(field: "StructField") -> pa.DataType:
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415
+
+    name = field.dataType.simpleString()
+    problem: Exception | None = None
+    try:
+        found: pa.DataType = to_arrow_type(field.dataType, timezone="UTC")
+        check_type(pa.field(field.name, slice_type(found)))
+    except (PySparkException, BadInputError, ValueError) as error:
+        problem = error
+    if problem is not None or _holds_variant(field.dataType):
+        raise InvalidQueryError(
+            f"the column `{field.name}` of the result has the type {name.upper()}, which a slice "
+            "cannot hold",
+            hint="give it another type, for example with CAST or to_json",
+        ) from problem
+    return found
+
+
+def _holds_variant(dtype: "DataType") -> bool:
+    """Tell of a type that Arrow holds as two binaries, which say nothing to other readers."""
+    from pyspark.sql.types import ArrayType, StructType, VariantType  # noqa: PLC0415
+
+    if isinstance(dtype, ArrayType):
+        return _holds_variant(dtype.elementType)
+    if isinstance(dtype, StructType):
+        return any(_holds_variant(field.dataType) for field in dtype)
+    return isinstance(dtype, VariantType)
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:

@@ -35,6 +35,7 @@ from odf.engines.spark.query.inputs import (
     prepare_input,
     register,
 )
+from odf.engines.spark.query.known import KnownQueries
 from odf.engines.spark.query.results import (
     in_order,
     keep_order,
@@ -44,7 +45,12 @@ from odf.engines.spark.query.results import (
     stored_type,
 )
 from odf.engines.spark.query.rewrite import with_origins
-from odf.engines.spark.query.validate import Analysed, analyse_steps, check_steps
+from odf.engines.spark.query.validate import (
+    Analysed,
+    analyse_again,
+    analyse_steps,
+    check_steps,
+)
 from odf.engines.spark.stateful.base import StatefulRun, state_key
 from odf.engines.spark.stateful.checkpoint import read_state
 from odf.engines.spark.stateful.classify import classify
@@ -56,6 +62,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _RUN_HINT: Final = "for values that do not fit use try_cast, try_divide and the like"
+_OWN_VIEWS: Final = frozenset({QueryKind.BOUNDED, QueryKind.CHANGING, QueryKind.AS_OF})
+"""Kinds that make views of their own before they analyse the query, and need no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +83,29 @@ class OpenedQuery:
     schema: pa.Schema
 
 
-def transform(spark: "SparkSession", job: TransformJob) -> Rows:
-    """Run the query of a derivative dataset (see `Engine.transform`)."""
-    return run_opened(spark, job, open_query(spark, job))
+def transform(spark: "SparkSession", job: TransformJob, known: KnownQueries) -> Rows:
+    """Run the query of a derivative dataset (see `Engine.transform`).
+
+    Args:
+        spark: A session.
+        job: The step.
+        known: The queries that were accepted before.
+    """
+    new = _prepare(spark, job)
+    found = known.find(job, new)
+    if found is None:
+        opened = _opened(spark, job, new)
+        known.remember(job, new, opened.classified, opened.schema)
+        return run_opened(spark, job, opened)
+    if found.classified.kind not in _OWN_VIEWS:
+        _register(spark, new)
+    with translated_errors("the query failed", _RUN_HINT):
+        if found.classified.kind is QueryKind.STATELESS:
+            names = [view.alias for view in job.inputs]
+            analysed = analyse_again(spark, job.transform, names)
+            return _mapped(spark, analysed, job, sum(given.rows for given in new))
+        schema = stored_schema(found.schema)
+        return run_stateful(StatefulRun(spark, job, new, found.classified, schema))
 
 
 def open_query(spark: "SparkSession", job: TransformJob) -> OpenedQuery:
@@ -86,14 +114,28 @@ def open_query(spark: "SparkSession", job: TransformJob) -> OpenedQuery:
     Raises:
         InvalidQueryError: It cannot be accepted.
     """
+    return _opened(spark, job, _prepare(spark, job))
+
+
+def _prepare(spark: "SparkSession", job: TransformJob) -> tuple[PreparedInput, ...]:
+    """Bring the new rows of each input into one file."""
     job.scratch.mkdir(parents=True, exist_ok=True)
     keep_order(spark)
-    new = tuple(
+    return tuple(
         prepare_input(view, job.scratch / f"input-{number}.parquet")
         for number, view in enumerate(job.inputs)
     )
+
+
+def _register(spark: "SparkSession", new: Sequence[PreparedInput]) -> None:
     for prepared in new:
         register(spark, prepared)
+
+
+def _opened(
+    spark: "SparkSession", job: TransformJob, new: tuple[PreparedInput, ...]
+) -> OpenedQuery:
+    _register(spark, new)
     names = [view.alias for view in job.inputs]
     analysed = analyse_steps(spark, job.transform, names, incremental=True)
     schema = result_schema(analysed.frame)

@@ -120,7 +120,7 @@ def analyse_steps(
 def analyse_again(
     spark: "SparkSession", transform: TransformSql, inputs: Collection[str]
 ) -> Analysed:
-    """Analyse a stateful query that was checked, over other rows of the same columns.
+    """Analyse a query that was checked, over other rows of the same columns.
 
     Args:
         spark: A session with a view for each input; views of steps are replaced.

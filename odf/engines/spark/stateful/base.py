@@ -119,14 +119,16 @@ class StatefulRun:
         path = str(self.timely(number)) if drop_late else given.path
         net = find_net(
             lambda: _read_kept(retained, given.schema),
-            lambda: _read(Path(path), given.schema),
+            lambda: read_rows(Path(path), given.schema),
             view.vocab,
         )
         self._tell_net(view, net)
         target = self.job.scratch / f"live-{number}.parquet"
         rows = 0
         with PartWriter(str(target), given.schema) as writer:
-            for batch in chain(_read_kept(retained, given.schema), _read(Path(path), given.schema)):
+            for batch in chain(
+                _read_kept(retained, given.schema), read_rows(Path(path), given.schema)
+            ):
                 left = current(batch, net, view.vocab)
                 writer.write(left)
                 rows += left.num_rows
@@ -197,7 +199,7 @@ class StatefulRun:
         view, given = self.inputs[number], self.new[number]
         late = timeless = total = 0
         with PartWriter(path, given.schema) as writer:
-            for batch in _read(Path(given.path), given.schema):
+            for batch in read_rows(Path(given.path), given.schema):
                 event_times = batch.column(view.vocab.event_time_column)
                 is_late = self._steps[number].is_late(
                     batch.column(view.vocab.system_time_column), event_times
@@ -277,10 +279,11 @@ def _read_kept(path: Path | None, schema: pa.Schema) -> Iterator[pa.RecordBatch]
     """Read rows of a checkpoint, which may come from anywhere."""
     if path is not None:
         with refusing_damage("its rows"):
-            yield from _read(path, schema)
+            yield from read_rows(path, schema)
 
 
-def _read(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a Parquet file in the columns of a schema."""
     with pq.ParquetFile(path, memory_map=True) as file:
         for batch in file.iter_batches(batch_size=128 * 1024):
             yield fit_batch(batch, schema)

@@ -6,7 +6,7 @@ watermark in this run. So every row leaves once, at a moment that watermarks alo
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from odf.engines.host.engine import HIDDEN_PREFIX, Rows
 from odf.engines.spark.catalyst import Plan
 from odf.engines.spark.collect import SMALL_ROWS, collect
+from odf.engines.spark.parts import PartWriter
 from odf.engines.spark.query.inputs import PreparedInput
-from odf.engines.spark.stateful.base import StatefulRun
+from odf.engines.spark.stateful.base import StatefulRun, read_rows
 from odf.engines.spark.stateful.eventtime import event_time_of, time_window_of
 from odf.engines.spark.stateful.joins import derive_join
 from odf.engines.spark.stateful.kinds import Derived, Question, Stateful, carry
@@ -47,14 +48,19 @@ class Bounded:
         completion: The completion time over these columns, in SQL, in milliseconds.
         kept_ms: For each input how long its rows are kept: those stay whose event time is later
             than the watermark less this. None if the query does not read the input.
-        session: The attribute of the session window, if there is one: then the rows of sessions
-            that are still open stay as well.
+        session: The attribute of the session window, if there is one.
+        has_sessions: Whether the rows of sessions that are still open stay as well.
     """
 
     hidden: tuple[tuple[str, Any], ...]
     completion: str
     kept_ms: tuple[int | None, ...]
     session: Any = None
+    has_sessions: bool = False
+
+    def without_plan(self) -> "Bounded":
+        """Return what holds for the query in every session."""
+        return replace(self, hidden=(), session=None)
 
 
 def derive_bounded(question: Question, found: Stateful | str) -> Derived | str:
@@ -87,10 +93,10 @@ def run_bounded(run: StatefulRun) -> Rows:
     reached, before = run.watermark_ms, run.previous_watermark_ms
     rows, still_open = Rows(run.result, iter(())), None
     moves = reached is not None and reached != before
-    if reached is not None and total and (moves or run.classified.detail.session is not None):
-        query = LiveQuery(run, live)
+    if reached is not None and total and (moves or run.classified.detail.has_sessions):
+        query = LiveQuery(run, _ripe(run, live, reached))
         if moves:
-            rows = query.complete(before, reached, small=total <= SMALL_ROWS)
+            rows = query.complete(before, reached)
         still_open = query.still_open(reached)
     run.save({}, _kept_tables(run, live, still_open))
     return rows
@@ -104,8 +110,31 @@ def live_rows(run: StatefulRun) -> list[PreparedInput]:
     ]
 
 
+def _ripe(run: StatefulRun, live: Sequence[PreparedInput], reached: int) -> Sequence[PreparedInput]:
+    """Return the rows that complete results can have to do with.
+
+    No result is complete before all rows are that it is made of, or is known to lack. So rows that
+    are later than the watermark, as most of those that are kept often are, need not be looked at;
+    except by session windows, for which sessions have to be found that are still open.
+    """
+    if run.classified.detail.has_sessions:
+        return live
+    found = []
+    for number, given in enumerate(live):
+        path = run.job.scratch / f"ripe-{number}.parquet"
+        rows = 0
+        with PartWriter(str(path), given.schema) as writer:
+            for batch in read_rows(Path(given.path), given.schema):
+                times = batch.column(run.inputs[number].vocab.event_time_column)
+                ripe = batch.filter(pc.less_equal(as_milliseconds(times), reached))
+                writer.write(ripe)
+                rows += ripe.num_rows
+        found.append(replace(given, path=str(path), rows=rows) if rows < given.rows else given)
+    return found
+
+
 class LiveQuery:
-    """The query over all rows that can still matter.
+    """The query over rows that can still matter.
 
     Args:
         run: The run.
@@ -116,6 +145,7 @@ class LiveQuery:
         keep_row_order(run.spark)
         run.register_views(*live)
         self._run = run
+        self._rows = sum(given.rows for given in live)
         self._nodes = Nodes(run.spark)
         analysed = run.analyse()
         self._frame = analysed.frame
@@ -127,9 +157,9 @@ class LiveQuery:
         self._found = found
         self._detail: Bounded = derived.detail
 
-    def complete(self, before: int | None, reached: int, *, small: bool) -> Rows:
+    def complete(self, before: int | None, reached: int) -> Rows:
         """Return the results that became complete since an earlier watermark."""
-        run = self._run
+        run, small = self._run, self._rows <= SMALL_ROWS
         found = collect(self.due(before, reached), run.job.scratch / "result", small=small)
         if found.schema.names != run.result.names:
             wanted = run.result.names
@@ -204,7 +234,8 @@ def _aggregate(question: Question, found: Stateful) -> Derived | str:
     warnings = window_warnings(question, found, int(attribute.exprId().id()))
     kept = dict.fromkeys(made.inputs, made.length_ms or 0)
     if made.length_ms is None:
-        detail = Bounded(((_TIME, attribute),), completion, _per_input(question, kept), attribute)
+        kept_ms = _per_input(question, kept)
+        detail = Bounded(((_TIME, attribute),), completion, kept_ms, attribute, has_sessions=True)
         words = "aggregate over sessions, keeps the rows of open sessions"
         return Derived(detail, words, (*warnings, *_warnings(question)))
     return _derived(question, attribute, completion, kept, "windowed aggregate", warnings)

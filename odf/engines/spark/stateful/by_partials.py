@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odf.engines.spark.collect import SMALL_ROWS, Collected
+from odf.engines.spark.required import sound_batch
 from odf.engines.spark.stateful.base import StatefulRun
 from odf.engines.spark.stateful.carry import Carrier
 from odf.engines.spark.stateful.diff import Changes, find_changes
@@ -22,7 +23,7 @@ from odf.engines.spark.stateful.groups import (
     group_meta,
     key_labels,
 )
-from odf.engines.spark.stateful.partials import Partials
+from odf.engines.spark.stateful.partials import WEIGHT, Partials
 from odf.engines.spark.stateful.tables import (
     NO_POSITIONS,
     POSITION,
@@ -70,6 +71,7 @@ def run_by_partials(run: StatefulRun, query: GroupedQuery, kept: GroupTable | No
     together = partials.merged(delta.frame, matched.frame if matched else None)
     merged = compute(run.spark, together, scratch / "merged", small=small) if matched else delta
     _check_extremes(query, partials, merged)
+    _tell_overdrawn(run, merged.collected)
     changes = find_changes(
         old,
         partials.results(merged.frame),
@@ -91,7 +93,22 @@ def _to_keep(partials: Partials, merged: Collected, schema: pa.Schema) -> Iterat
         something = pa.repeat(pa.scalar(value=False), batch.num_rows)
         for name in partials.sums:
             something = pc.or_(something, pc.not_equal(batch.column(name), 0))
-        yield batch.select(schema.names).filter(something).cast(schema)
+        yield sound_batch(batch.select(schema.names).filter(something), schema)
+
+
+def _tell_overdrawn(run: StatefulRun, merged: Collected) -> None:
+    """Leave a line in the log if more rows of a group were retracted than it had."""
+    weight = merged.schema.get_field_index(WEIGHT)
+    groups = sum(
+        pc.sum(pc.less(batch.column(weight), 0)).as_py() or 0
+        for batch in merged.batches(merged.schema)
+    )
+    if groups:
+        run.job.log(
+            f"in {groups} groups more rows were retracted than there were: retractions of rows "
+            "that are not there, which is a fault of the input (odf verify tells where); they are "
+            "taken off rows that come later"
+        )
 
 
 def _check_extremes(query: GroupedQuery, partials: Partials, merged: Computed) -> None:

@@ -7,7 +7,7 @@ computed again from their rows in order (spark-stateful.md §1, A2 and A1).
 
 from typing import Final
 
-from odf.engines.host.engine import Rows
+from odf.engines.host.engine import InputView, Rows
 from odf.engines.spark.stateful.base import StatefulRun
 from odf.engines.spark.stateful.by_partials import BY_PARTIALS, run_by_partials
 from odf.engines.spark.stateful.by_rows import BY_ROWS, run_by_rows
@@ -16,7 +16,7 @@ from odf.engines.spark.stateful.groups import GroupTable, register_weighted
 from odf.engines.spark.stateful.kinds import Derived, Question, Stateful
 from odf.engines.spark.stateful.nodes import Nodes
 from odf.engines.spark.stateful.partials import Partials
-from odf.engines.spark.stateful.tables import can_be_kept
+from odf.engines.spark.stateful.tables import column_not_kept
 from odf.errors import BadInputError, InvalidQueryError
 
 _GROUPING: Final = frozenset({"Aggregate", "Distinct"})
@@ -42,8 +42,9 @@ def derive_changing(question: Question, found: Stateful | str) -> Derived | str:
     query = GroupedQuery(Nodes.of(question.catalyst), question, found)
     if not query.has_plain_keys:
         return "it groups by values that have no order, or that cannot be kept"
-    if not can_be_kept(question.analysed.frame):
-        return "a column of its result is of a type that cannot be kept"
+    column = column_not_kept(question.analysed.frame)
+    if column is not None:
+        return f"its result has the column {column}, a type that cannot be kept"
     _check_columns(query, question.vocab.operation_type_column)
     can_retract = any(given.has_retractions for given in question.inputs)
     return Derived(None, _words(query, _way(query, can_retract=can_retract)))
@@ -66,12 +67,29 @@ def run_changing(run: StatefulRun) -> Rows:
             run.save(run.state.meta, run.state.tables)
         return Rows(schema, iter(()))
     kept = GroupTable.of(run)
-    can_retract = retracts or any(view.has_retractions for view in run.inputs)
-    way = kept.way if kept else _way(query, can_retract=can_retract)
+    way = kept.way if kept else _first_way(run, query, retracts=retracts)
     runner = _RUNNERS.get(way)
     if runner is None:
         raise BadInputError(f"the checkpoint is damaged: {way!r}", reason="checkpoint")
     return Rows(schema, runner(run, query, kept).rows(schema))
+
+
+def _first_way(run: StatefulRun, query: GroupedQuery, *, retracts: bool) -> str:
+    """Choose what is kept from the first run on; `retracts`: whether it sees a retraction."""
+    if any(map(_may_retract_what_was_not_read, run.inputs)):
+        return BY_ROWS
+    can_retract = retracts or any(view.has_retractions for view in run.inputs)
+    return _way(query, can_retract=can_retract)
+
+
+def _may_retract_what_was_not_read(view: InputView) -> bool:
+    """Tell whether rows of an input that were there before the query can still be retracted.
+
+    Such a retraction has to be left out, and only kept rows tell which it is.
+    """
+    if view.has_retractions is None:
+        return view.offset_start not in (0, None)
+    return view.has_retractions and view.offset_start != 0
 
 
 def _way(query: GroupedQuery, *, can_retract: bool) -> str:

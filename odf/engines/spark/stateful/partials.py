@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from odf.engines.spark.catalyst import Plan
+from odf.engines.spark.required import has_required_parts
 from odf.engines.spark.stateful.grouped import GroupedQuery
 from odf.engines.spark.stateful.nodes import AggregateFunction
 from odf.engines.spark.stateful.ordered import is_exact_number
@@ -99,7 +100,11 @@ class Partials:
             for number, function in enumerate(self._query.parts.functions)
             if function.name in _EXTREMES
         ]
-        return can_be_kept(nodes.frame(nodes.project(values, self._query.child)))
+        extremes = nodes.frame(nodes.project(values, self._query.child))
+        # What is kept comes back with other types, which functions do not take for their own.
+        return can_be_kept(extremes) and not any(
+            has_required_parts(field.dataType) for field in extremes.schema
+        )
 
     @property
     def names(self) -> list[str]:

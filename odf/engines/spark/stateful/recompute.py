@@ -25,7 +25,7 @@ from odf.engines.spark.stateful.ordered import TotalOrder, keep_row_order
 from odf.engines.spark.stateful.tables import (
     NO_POSITIONS,
     arrow_schema_of,
-    can_be_kept,
+    column_not_kept,
     compress,
     compute,
     write_table,
@@ -61,8 +61,9 @@ def derive_whole_history(question: Question, found: Stateful | str) -> Derived |
     plan = question.analysed.plan
     if any(node.kind == "AsOfJoin" for node in plan.walk(question.views)):
         return found if isinstance(found, str) else "it has an as-of join"
-    if not can_be_kept(question.analysed.frame):
-        return "a column of its result is of a type that cannot be kept"
+    column = column_not_kept(question.analysed.frame)
+    if column is not None:
+        return f"its result has the column {column}, a type that cannot be kept"
     operation = question.vocab.operation_type_column
     for name in question.analysed.frame.columns:
         if name.casefold() == operation.casefold():

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from odf.data.types import from_arrow
 from odf.engines.spark.collect import Collected, collect
 from odf.engines.spark.merge.frames import read_parquet
+from odf.engines.spark.required import sound_batch
 from odf.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -72,20 +73,28 @@ def arrow_schema_of(frame: "DataFrame") -> pa.Schema:
 
 
 def can_be_kept(frame: "DataFrame") -> bool:
-    """Tell whether the columns of a frame have types that a table of a state can hold.
+    """Tell whether the columns of a frame have types that a table of a state can hold."""
+    return column_not_kept(frame) is None
 
-    A text with a collation of its own is none: a table would forget by what it is compared.
+
+def column_not_kept(frame: "DataFrame") -> str | None:
+    """Return the first column of a frame that a table of a state cannot hold, with its type.
+
+    A text with a collation of its own is one: a table would forget by what it is compared.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415
 
-    if any("collate" in field.dataType.simpleString().casefold() for field in frame.schema):
-        return False
-    try:
-        for field in arrow_schema_of(frame):
-            from_arrow(field.type)
-    except (PySparkException, BadInputError):
-        return False
-    return True
+    for field in frame.schema:
+        name = field.dataType.simpleString()
+        try:
+            kept = "collate" not in name.casefold()
+            from_arrow(to_arrow_type(field.dataType, timezone="UTC"))
+        except (PySparkException, BadInputError):
+            kept = False
+        if not kept:
+            return f"`{field.name}` {name.upper()}"
+    return None
 
 
 def read_table(spark: "SparkSession", path: Path) -> "DataFrame":
@@ -135,13 +144,14 @@ def write_table(
         schema: Its columns.
         old: The table as it was, or None.
         removed: Positions of the rows that are left out.
-        added: The new rows, in the columns of the schema.
+        added: The new rows, in the columns of the schema; parts of them may be declared to be
+            null, or never to be, in other ways.
     """
     with pq.ParquetWriter(path, schema, compression=_COMPRESSION) as writer:
         pending: list[pa.RecordBatch] = []
         count = 0
         for batch in _chain(_left(old, schema, removed), added):
-            pending.append(batch)
+            pending.append(sound_batch(batch, schema))
             count += batch.num_rows
             if count >= _ROWS_PER_GROUP:
                 writer.write_table(pa.Table.from_batches(pending, schema))
@@ -170,7 +180,7 @@ def _left(old: Path | None, schema: pa.Schema, removed: pa.Array) -> Iterator[pa
             left = batch
             if len(here):
                 left = batch.filter(pc.invert(pc.is_in(pa.arange(start, end), value_set=here)))
-            yield left.cast(schema)
+            yield left
             start = end
 
 

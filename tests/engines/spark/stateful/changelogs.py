@@ -112,14 +112,18 @@ def folded(runs: Iterable[Sequence[Row]], operation: str = "op") -> Changelog:
     return changelog
 
 
-def net(rows: Sequence[Row]) -> list[Row]:
-    """The current rows of an input, the oldest of equal ones being the first to be retracted."""
+def net(rows: Sequence[Row], *, strict: bool = True) -> list[Row]:
+    """The current rows of an input, the oldest of equal ones being the first to be retracted.
+
+    Retractions of rows that are not there are left out, or a mistake if `strict`.
+    """
     current: list[Row] = []
     for found in rows:
         plain = {**found, "op": 0}
         if found["op"] in (1, 2):
-            at = next(n for n, other in enumerate(current) if repr(other) == repr(plain))
-            del current[at]
+            same = [n for n, other in enumerate(current) if repr(other) == repr(plain)]
+            assert same or not strict
+            del current[slice(*(same[0], same[0] + 1) if same else (0, 0))]
         else:
             current.append(plain)
     return current

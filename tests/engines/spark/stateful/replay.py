@@ -74,6 +74,11 @@ class Replay:
         self._progress = {alias: Progress() for alias in shapes}
         folder.mkdir(parents=True)
 
+    def begin_at(self, offset: int) -> None:
+        """Leave out what inputs had before an offset."""
+        for progress in self._progress.values():
+            progress.offset = offset
+
     def run(self, blocks: Iterable[tuple[int, Block]]) -> list[dict[str, Any]]:
         """Run over blocks, each with its system time."""
         self.runs += 1

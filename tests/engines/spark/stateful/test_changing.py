@@ -352,9 +352,9 @@ def test_kinds(select: str, kind: str, words: str, engine: SparkEngine) -> None:
 
 
 def test_what_cannot_be_kept_is_refused(engine: SparkEngine) -> None:
-    query = sql("SELECT max(event_time) AS event_time, min(INTERVAL 1 DAY * v) AS i FROM t")
+    query = sql("SELECT max(event_time) AS event_time, min(k COLLATE UTF8_LCASE) AS l FROM t")
     given = [ValidatedInput("t", Shape(COLUMNS).schema, has_retractions=False)]
-    with pytest.raises(InvalidQueryError, match="a type that cannot be kept"):
+    with pytest.raises(InvalidQueryError, match="column `l` STRING COLLATE UTF8_LCASE, a type"):
         engine.validate(query, given, DEFAULT_VOCAB, preprocess=False)
 
 
@@ -482,3 +482,43 @@ def test_blocks_of_two_inputs(engine: SparkEngine, tmp_path: Path) -> None:
     found = replay.run([(2, Block("u", (row(1, "a", 2),))), (2, Block("t", (row(2, "a", 3),)))])
     # The branch that is written first comes first, whenever its rows came.
     assert short(found, "vs") == [(2, [1]), (3, [2, 1, 3])]
+
+
+def test_more_retractions_than_rows_are_told(engine: SparkEngine, tmp_path: Path) -> None:
+    replay = one_input(engine, tmp_path / "r", sql(SUMS))
+    run(replay, row(1, "a", 3), row(2, "b", 3))
+    assert replay.log == []
+    run(replay, row(1, "b", 3, op=1), row(2, "b", 3, op=1))
+    assert len(replay.log) == 1
+    assert "in 1 groups more rows were retracted than there were" in replay.log[0]
+    run(replay, row(9, "a", 3))
+    assert len(replay.log) == 1
+
+
+@pytest.mark.parametrize("has_retractions", [False, True], ids=["partial results", "rows"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        """
+        SELECT max(event_time) AS event_time, IF(v > 0, struct(v, 1 AS o), NULL) AS z,
+            count(*) AS c FROM t GROUP BY IF(v > 0, struct(v, 1 AS o), NULL)
+        """,
+        """
+        SELECT max(event_time) AS event_time, k, count(*) AS c,
+            min(struct(v, 1 AS o)) FILTER (WHERE v > 0) AS z FROM t GROUP BY k
+        """,
+    ],
+    ids=["key", "value"],
+)
+def test_structures_whose_parts_are_never_null(
+    query: str, has_retractions: bool, engine: SparkEngine, tmp_path: Path
+) -> None:
+    """They are null themselves now and then, and come back from a state as other types."""
+    rows = [row(1, "a", 0), row(2, "a", 3), row(3, "b", -1), row(4, "b", 3), row(5, "a", 0)]
+    found = []
+    for name, parts in {"once": [rows], "split": [rows[:1], rows[1:3], rows[3:]]}.items():
+        replay = Knowing(engine, tmp_path / name, sql(query), {"t": Shape(COLUMNS)})
+        replay.has_retractions = has_retractions
+        found.append(folded([run(replay, *part) for part in parts]).current)
+    assert found[0] == found[1]
+    assert len(found[0]) == 2

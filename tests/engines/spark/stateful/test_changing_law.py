@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from odf.engines.spark.engine import SparkEngine
@@ -106,6 +106,56 @@ def test_any_grouping_into_runs_ends_in_the_same_rows(
     law()
 
 
+@pytest.mark.parametrize("query", [SAFE, EXTREMES], ids=["sums", "extremes"])
+def test_a_query_that_begins_in_the_middle_leaves_out_retractions_of_what_it_has_not_read(
+    query: str, engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    base = tmp_path_factory.mktemp("middle")
+
+    @given(history=histories(), begin=st.integers(1, 6))
+    @settings(
+        max_examples=5,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @example(
+        history=([row(1, "a", 3), row(1, "a", 3, op=1), row(2, "a", 4), row(1, "a", 3)], [2, 3]),
+        begin=1,
+    )
+    def law(history: tuple[list[Row], list[int]], begin: int) -> None:
+        rows, ends = history[0][begin:], [max(end - begin, 0) for end in history[1]]
+        folder = base / str(next(FOLDERS))
+        starts = [0, *ends]
+        parts = [rows[a:b] for a, b in zip(starts, [*ends, len(rows)], strict=True)]
+        split = ran(engine, folder / "split", query, parts, has_retractions=True, begin=begin)
+        once = ran(engine, folder / "once", query, [rows], has_retractions=True, begin=begin)
+        known = net(rows, strict=False)
+        truth = computed(engine, query.format("input"), known, folder / "truth") if known else {}
+        assert split == once == dict(truth)
+
+    law()
+
+
+def test_any_grouping_counts_what_breaks_the_rules_alike(
+    engine: SparkEngine, tmp_path: Path
+) -> None:
+    """Retractions of rows that never were there, by partial results: taken off what comes."""
+    rows = [
+        *[row(1, "a", 3, op=1), row(2, "a", 4), row(3, "b", 1, op=1), row(4, "a", 5)],
+        *[row(3, "b", 1), row(3, "b", 3)],
+    ]
+    found = [
+        ran(engine, tmp_path / name, SAFE, parts, has_retractions=True)
+        for name, parts in {
+            "once": [rows],
+            "split": [rows[:1], rows[1:3], rows[3:]],
+            "each": [[one] for one in rows],
+        }.items()
+    ]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 2
+
+
 def ran(
     engine: SparkEngine,
     folder: Path,
@@ -114,10 +164,12 @@ def ran(
     *,
     has_retractions: bool,
     columns: pa.Schema = COLUMNS,
+    begin: int = 0,
 ) -> dict[str, int]:
-    """The current rows after some runs."""
+    """The current rows after some runs; the first row has the offset `begin`."""
     replay = Knowing(engine, folder, sql(query.format("t")), {"t": Shape(columns)})
     replay.has_retractions = has_retractions
+    replay.begin_at(begin)
     runs = []
     for number, part in enumerate(parts):
         blocks = [(number, Block("t", tuple(part)))] if part else []

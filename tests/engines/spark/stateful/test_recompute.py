@@ -123,7 +123,7 @@ def test_too_many_rows(
                 "SELECT event_time, map(k, rn) AS m FROM "
                 "(SELECT *, row_number() OVER (ORDER BY v) AS rn FROM t)"
             ),
-            "a type that cannot be kept",
+            "column `m` of the result has the type MAP<STRING,INT>, which a slice cannot hold",
         ),
     ],
 )
