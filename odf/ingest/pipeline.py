@@ -51,6 +51,8 @@ def pull_root(
 class _Run(Rounds):
     """One pull: rounds until the source has nothing more."""
 
+    rows_read = 0
+
     def take_in_all(self) -> str | None:
         """Take in one file after the other until there are no more; return why."""
         remove_downloads(self.around.cache_dir)
@@ -68,7 +70,10 @@ class _Run(Rounds):
             changed = self.take_in(source, state, parts) or changed
             taken += len(parts)
             if not parts[-1].has_more:
-                return None if changed else "the source has nothing new"
+                return None if changed else self._why_nothing_changed()
+
+    def _why_nothing_changed(self) -> str:
+        return "the source has nothing new" if self.rows_read else "what the source has is no rows"
 
     def fetch(
         self,
@@ -141,6 +146,7 @@ class _Run(Rounds):
                     last.source_state or carried_state(self.dataset, source, state),
                 )
                 outcome = self.merge(source, state, data) if files else NOTHING
+            self.rows_read += outcome.rows_read
             for part in parts:
                 part.check_unmodified()
             changed = self.commit(state, data, outcome)

@@ -31,7 +31,7 @@ BUILD_HINT: Final = "make it: odf engine build"
 
 _PACKAGE: Final = Path(odf.__path__[0])
 _DOCKERFILE: Final = Path(__file__).with_name("Dockerfile")
-_SOURCES: Final = ("__init__.py", "errors.py", "limits.py", "clock.py", "records.py", "py.typed")
+_SOURCES: Final = ("__init__.py", "errors.py", "limits.py", "clock.py", "py.typed")
 _SOURCE_FOLDERS: Final = ("metadata", "data", "protocol", "engines")
 _COMMON: Final = ("grpcio", "protobuf", "pyarrow")
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")

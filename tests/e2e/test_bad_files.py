@@ -1,9 +1,11 @@
 """Files that a newcomer gives by mistake: what is said, what to do next, and nothing changed."""
 
 import gzip
+import http.server
 import io
 import json
 import re
+import threading
 import zipfile
 from collections.abc import Callable
 from datetime import time
@@ -284,3 +286,35 @@ def test_json_of_what_was_said(person: Person) -> None:
     with refused(person, BadInputError, r"^source: the root is not an array", 1) as caught:
         person.pull("data")
     assert str(person.root) not in caught.value.message
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    """Answers with some bytes, and nothing that would tell a version of them from another."""
+
+    data = b"id,name,size\n"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.data)))
+        self.end_headers()
+        self.wfile.write(self.data)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name
+        pass
+
+
+def test_a_header_alone_is_told_from_what_is_known(person: Person) -> None:
+    class Mine(Answer):
+        pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Mine) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/towns.csv"
+        person.add(manifest("towns", NAMED, LEDGER, fetch={"kind": "Url", "url": url}))
+        pulled = person.pull("towns")
+        wanted = (PullStatus.UP_TO_DATE, "what the source has is no rows")
+        assert (pulled.status, pulled.reason) == wanted
+        Mine.data = CSV
+        assert person.pull("towns").status is PullStatus.UPDATED
+        assert person.pull("towns").reason == "the source has nothing new"
+        server.shutdown()

@@ -93,7 +93,9 @@ class StateKey:
         Args:
             state: The key of the state.
         """
-        for name in ("release", "kind", "query"):
+        if self.query != state.query:
+            return "its query is another one"
+        for name in ("release", "kind"):
             ours, theirs = getattr(self, name), getattr(state, name)
             if ours != theirs:
                 return f"its {name} is {theirs}, this one's is {ours}"

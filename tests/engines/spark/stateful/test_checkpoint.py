@@ -82,7 +82,7 @@ def test_no_checkpoint_is_no_state(tmp_path: Path) -> None:
             "its release is odf-spark/1.0.0, this one's is odf-spark/2",
         ),
         ({"kind": "changing"}, "its kind is bounded"),
-        ({"query": "01"}, "its query is 00"),
+        ({"query": "01"}, "its query is another one"),
         ({"inputs": KEY.inputs * 2}, "it has 1 inputs, this one has 2"),
         ({"inputs": ((("a", "int64"),),)}, "its input 1 has 'b' as string, this one's None"),
         ({"inputs": ((("a", "int32"), ("b", "string")),)}, "its input 1 has 'a' as int64"),
