@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,3 +51,10 @@ def real_data(shared: Path) -> Callable[[str], Path]:
         return found[0]
 
     return find
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another process is about to do."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"

@@ -4,6 +4,7 @@ Only the command line reads flags and the environment; it turns them into `Setti
 `Context` to the use cases.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,7 +170,8 @@ class Context:
         if slow:
             from odf.coordinator.engine_archives import make_archive_behind  # noqa: PLC0415
 
-            make_archive_behind(self.settings)
+            with contextlib.suppress(OSError):  # the command itself has done its work
+                make_archive_behind(self.settings)
 
     def __enter__(self) -> Self:
         return self

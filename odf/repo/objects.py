@@ -43,7 +43,9 @@ _CLOCK_TICK: Final = 0.02
 class FileStamp:
     """What tells one state of a file from every other one.
 
-    The time of change is set by the system with every write, and by nobody else.
+    The time of change is set by the system with every write, and by nobody else; writing through a
+    mapping may come without. So it is for files that no stranger can have mapped: what engines
+    wrote is copied before it is looked at (`Operation.take_output`).
 
     Attributes:
         device: Where it is.

@@ -15,6 +15,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -121,6 +122,7 @@ class EngineProcess:
         self.log = run_dir / "engine.stderr.txt"
         self._what = what
         self._socket = socket_path
+        self._reaping = threading.Lock()
         with (
             (run_dir / "engine.stdout.txt").open("ab") as stdout,
             self.log.open("ab") as stderr,
@@ -202,31 +204,39 @@ class EngineProcess:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
         if not self._ended(ENGINE_STOP_SECONDS):
-            self._kill_group()
-            self._process.wait()
+            with self._reaping:
+                if self._process.returncode is None:
+                    self._reap()
         self._parent.shutdown()
 
     def _ended(self, seconds: float) -> bool:
-        """Wait for the child's end and clean up behind it.
+        """Wait for the child's end and clean up behind it; one of those who wait does."""
+        deadline = time.monotonic() + seconds
+        while not self._reaped_if_ended():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def _reaped_if_ended(self) -> bool:
+        # The lock is not held while somebody waits: others may want to know without waiting.
+        with self._reaping:
+            if self._process.returncode is None:
+                look = os.WEXITED | os.WNOWAIT | os.WNOHANG
+                if os.waitid(os.P_PID, self._process.pid, look) is None:
+                    return False
+                self._reap()
+            return True
+
+    def _reap(self) -> None:
+        """Kill the child's group and take its exit status; the lock is held, and it is there yet.
 
         Children of the child that stayed behind are killed before it is reaped: until then its
         number, which is also that of the group, cannot belong to anybody else.
         """
-        if self._process.returncode is not None:
-            return True
-        deadline = time.monotonic() + seconds
-        look = os.WEXITED | os.WNOWAIT | os.WNOHANG
-        while os.waitid(os.P_PID, self._process.pid, look) is None:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        self._kill_group()
-        self._process.wait()
-        return True
-
-    def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def _unavailable(self, how: str) -> EngineUnavailableError:
         lines = self._last_lines()

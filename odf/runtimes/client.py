@@ -492,7 +492,10 @@ class EngineClient:
         except grpc.RpcError as error:
             call: Any = error  # gRPC raises calls, but its types do not say so
             code = call.code()
-            broken = code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+            # A call that this side gave up says nothing about the engine.
+            broken = code is grpc.StatusCode.UNAVAILABLE or (
+                code is grpc.StatusCode.CANCELLED and not call.cancelled()
+            )
             obituary = self._link.obituary() if broken else None
             if obituary is not None:
                 raise _died(obituary, what) from error

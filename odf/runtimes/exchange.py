@@ -4,7 +4,7 @@ Every operation gets a folder of random name on either side. What goes in is a h
 engine sees the folder read-only, and a copy elsewhere, so that no engine can change a dataset's
 own files. What comes out was made by a process that may be hostile: outputs are reached only
 relative to a descriptor of the folder that was made here, whatever the engine has put in its
-place since, and they are moved out of the engine's reach before anybody looks at them.
+place since, and copied out of the engine's reach before anybody looks at them.
 """
 
 import contextlib
@@ -16,12 +16,16 @@ import shutil
 import stat
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Final, Self
 
 from odf.errors import EngineError, NotFoundError
 
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _PRIVATE = 0o700
+_COPIED_AT_ONCE: Final = 1 << 30
+_BUFFER: Final = 1 << 20
+_CANNOT_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
+"""What the system says where it copies nothing by itself, which depends on file systems."""
 
 
 class Operation:
@@ -75,7 +79,10 @@ class Operation:
         return f"{self._exchange.engine_out}/{self._name}/scratch"
 
     def take_output(self, name: str, to: Path) -> bool:
-        """Move a file that the engine wrote to a place that the engine cannot reach.
+        """Take over a file that the engine wrote, to a place that the engine cannot reach.
+
+        It is copied, on some file systems without copying any bytes: the engine may still have
+        the file that it wrote open, or mapped, and could change it at any time.
 
         Args:
             name: As given to `output`.
@@ -90,29 +97,11 @@ class Operation:
         _checked(name)
         if os.path.lexists(to):
             raise EngineError(f"{to}: the place for the engine's output is taken")
-        try:
-            os.rename(name, to, src_dir_fd=self._outputs)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            return self._copy_output(name, to)
-        # Looked at only here, where the engine cannot exchange it any more.
-        found = to.lstat()
-        if not _is_plain(found):
-            _remove(to)
-            raise _not_plain(name, found)
-        if found.st_uid != os.geteuid():
-            # Written by an engine with a user of its own, to whom it must not belong any more.
-            os.chown(to, os.geteuid(), os.getegid())
-        return True
-
-    def _copy_output(self, name: str, to: Path) -> bool:
-        """Take an output across file systems, from one descriptor that cannot be exchanged."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             source = os.open(name, flags, dir_fd=self._outputs)
+        except FileNotFoundError:
+            return False
         except OSError as error:
             found = os.stat(name, dir_fd=self._outputs, follow_symlinks=False)
             raise _not_plain(name, found) from error
@@ -123,7 +112,7 @@ class Operation:
         with os.fdopen(source, "rb") as reader:
             try:
                 with to.open("xb") as writer:
-                    shutil.copyfileobj(reader, writer)
+                    _copy(reader, writer, found.st_size)
             except BaseException:
                 to.unlink(missing_ok=True)
                 raise
@@ -238,6 +227,24 @@ def _try_link(source: Path, target: Path) -> bool:
     return True
 
 
+def _copy(reader: BinaryIO, writer: BinaryIO, size: int) -> None:
+    """Copy so many bytes, by the system itself where it can."""
+    left = size
+    try:
+        while left and (
+            done := os.copy_file_range(reader.fileno(), writer.fileno(), min(left, _COPIED_AT_ONCE))
+        ):
+            left -= done
+    except OSError as error:
+        if error.errno not in _CANNOT_COPY:
+            raise
+        reader.seek(size - left)
+        writer.seek(size - left)
+        while left and (data := reader.read(min(left, _BUFFER))):
+            writer.write(data)
+            left -= len(data)
+
+
 def _is_plain(found: os.stat_result) -> bool:
     # A second name would let the engine change the file after it was checked.
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
@@ -256,10 +263,3 @@ def _not_plain(name: str, found: os.stat_result) -> EngineError:
         f"the engine left {what} as its output {name!r}; wanted a regular file",
         hint="Nothing was taken. The engine breaks its contract: check where it comes from.",
     )
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

@@ -105,6 +105,7 @@ class EnginePool:
         self._handles: dict[str, EngineHandle] = {}
         self._starting = threading.Lock()
         self._early: list[threading.Thread] = []
+        self._selected: str | None = None
 
     def start_early(self, engine: str, *, dataset: str, trusted: bool) -> None:
         """Start an engine that is going to be needed, without waiting for it.
@@ -220,12 +221,14 @@ class EnginePool:
             handle.close()
 
     def _start(self, name: str, key: str, version: str | None, *, trusted: bool) -> EngineHandle:
+        self._selected = None
         try:
             return self._start_once(name, key, version, trusted=trusted)
         except EngineUnavailableError:
             memory = self._memory()
             # A sandbox that is only known to have worked may not do so any more.
-            if memory is None or not SandboxMemory(memory.folder).forget():
+            in_sandbox = self._selected == BubblewrapRuntime.name
+            if memory is None or not in_sandbox or not SandboxMemory(memory.folder).forget():
                 raise
         return self._start_once(name, key, version, trusted=trusted)
 
@@ -267,6 +270,7 @@ class EnginePool:
             socket_root=self._settings.socket_root,
             memory=self._memory(),
         )
+        self._selected = selection.runtime.name
         if self._announce is not None:
             self._announce(f"engine {name} in {selection.runtime.name} ({selection.reason})")
         return selection.runtime

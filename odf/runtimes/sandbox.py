@@ -76,7 +76,8 @@ class SandboxMemory:
         try:
             with (self.folder / _MEMORY).open("rb") as file:
                 found = json.loads(file.read(MAX_RUNTIME_MEMORY_SIZE))
-            if found["for"] != _surroundings() or time.time() - found["time"] > _REMEMBERED_SECONDS:
+            age = time.time() - found["time"]
+            if found["for"] != _surroundings() or not 0 <= age <= _REMEMBERED_SECONDS:
                 return None
             return next(known for known in _NAMESPACES if list(known) == found["options"])
         except (OSError, ValueError, KeyError, TypeError, StopIteration):
@@ -84,8 +85,8 @@ class SandboxMemory:
 
     def keep(self, options: Sequence[str]) -> None:
         """Remember what worked; a cache that cannot be written is none."""
-        found = {"for": _surroundings(), "time": time.time(), "options": list(options)}
         with contextlib.suppress(OSError):
+            found = {"for": _surroundings(), "time": time.time(), "options": list(options)}
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             staged = self.folder / f"{_MEMORY}.{os.getpid()}"
             staged.write_text(json.dumps(found))

@@ -11,7 +11,7 @@ from typing import Final, Generic, Self, TypeVar
 T = TypeVar("T")
 
 MOST_THREADS: Final = 32
-"""However many operations an engine takes at once."""
+"""How many pieces of work there are at most, however many operations an engine takes at once."""
 
 Running = Callable[[Callable[[], object]], AbstractContextManager[None]]
 """Told how to end a call, for as long as the call runs."""

@@ -29,7 +29,7 @@ from odf.protocol.releases import RELEASES
 from odf.repo.accept import AcceptedSlice, accept_slice, later
 from odf.repo.errors import InvalidIntervalError
 from odf.repo.objects import StagedObject
-from odf.transform.beside import Beside, Running
+from odf.transform.beside import MOST_THREADS, Beside, Running
 from odf.transform.differences import differences_of, state_differences
 from odf.transform.execute import TransformSurroundings, run_step
 from odf.transform.inputs import InputStates
@@ -59,9 +59,6 @@ class ReplayedStep:
     unchecked: str | None = None
     unpinned: str | None = None
 
-
-MOST_PENDING = 64
-"""How many results wait for their turn before the way up goes on."""
 
 Keep = Callable[[DataSlice, StagedObject], None]
 """Takes a replayed slice that has the rows of a recorded one; it may move the file away."""
@@ -102,17 +99,8 @@ def replay(
     ):
         here = replace(around, staging_dir=Path(folder))
         replay = _Replay(handle, here, ReplayedState(Path(folder)), beside, blocks, keep)
-        for block_hash in reversed(hashes):
-            block = handle.dataset.block(block_hash)
-            if isinstance(block.event, ExecuteTransform):
-                if needed is None or block.sequence_number in needed:
-                    around.report(f"replaying block {block.sequence_number}")
-                    yield from replay.step(block_hash, block, block.event)
-                replay.changed = False
-            elif isinstance(block.event, SetTransform | SetVocab):
-                replay.changed = True
-            replay.chain = apply(replay.chain, block, block_hash)
-        yield from replay.rest()
+        for results in replay.way_up(hashes, needed):
+            yield from results
 
 
 def _to_run(handle: DatasetHandle, blocks: range | None) -> range | None:
@@ -202,32 +190,56 @@ class _Replay:
     states: InputStates = field(default_factory=lambda: InputStates(use_cache=False))
     changed: bool = False
 
-    def step(
+    def way_up(
+        self, hashes: list[Multihash], needed: range | None
+    ) -> Iterator[Iterator[ReplayedStep]]:
+        """Go through a chain; yields results of steps, in their order, to be read at once.
+
+        Where the way ends early, the results of the steps before are given out nonetheless. Where
+        a step fails, that is among the results, and nothing comes after it.
+
+        Args:
+            hashes: The blocks, newest first.
+            needed: The numbers of the steps that are to be run; all if not given.
+        """
+        try:
+            for block_hash in reversed(hashes):
+                block = self.handle.dataset.block(block_hash)
+                if isinstance(block.event, ExecuteTransform):
+                    if needed is None or block.sequence_number in needed:
+                        self.around.report(f"replaying block {block.sequence_number}")
+                        yield from self._step(block_hash, block, block.event)
+                    self.changed = False
+                elif isinstance(block.event, SetTransform | SetVocab):
+                    self.changed = True
+                self.chain = apply(self.chain, block, block_hash)
+        except OdfError:
+            yield self._rest()
+            raise
+        yield self._rest()
+
+    def _step(
         self, block_hash: Multihash, block: MetadataBlock, event: ExecuteTransform
-    ) -> Iterator[ReplayedStep]:
+    ) -> Iterator[Iterator[ReplayedStep]]:
         """Take the next recorded step; yields results of steps up to this one, in their order."""
         planned = self._planned(block_hash, block, event)
         if isinstance(planned, ReplayedStep):
             known = planned
-            yield from self._given_out(self.beside.add(lambda _: known, MOST_PENDING))
+            yield self._given_out(self.beside.add(lambda _: known, MOST_THREADS))
             return
         ready, around = planned, self.around
-        try:
-            client = around.engine(ready.step.transform)
-            at_once = 1 if ready.has_state else _operations(client, ready)
-        except OdfError:
-            yield from self.rest()
-            raise
+        client = around.engine(ready.step.transform)
+        at_once = 1 if ready.has_state else _operations(client, ready)
         if at_once > 1:
             quiet = replace(around, engine=lambda _: client, report=_say_nothing)
             work = partial(_run_alone, ready, self.handle, quiet, client)
-            yield from self._given_out(self.beside.add(work, at_once))
+            yield self._given_out(self.beside.add(work, at_once))
             return
-        yield from self.rest()
+        yield self._rest()
         ran = _run(ready, self.handle, around, client, self.kept.newest)
-        yield from self._given_out(iter([ran]), self.kept.after(ran.started, ran.left))
+        yield self._given_out(iter([ran]), self.kept.after(ran.started, ran.left))
 
-    def rest(self) -> Iterator[ReplayedStep]:
+    def _rest(self) -> Iterator[ReplayedStep]:
         """Yield the results of all steps that were taken."""
         yield from self._given_out(self.beside.rest())
 
@@ -277,9 +289,8 @@ class _Replay:
         for one in results:
             found = one
             if isinstance(found, _Ran):
-                if found.left is not None and not found.ready.has_state:
-                    checkpoint = found.left.checkpoint
-                found = self._compared(found, checkpoint)
+                unwanted = found.left if not found.ready.has_state else None
+                found = self._compared(found, unwanted.checkpoint if unwanted else checkpoint)
             if self.blocks is None or found.sequence_number in self.blocks:
                 yield found
 

@@ -244,6 +244,13 @@ def test_what_is_made_behind_is_the_least_urgent(tmp_path: Path) -> None:
     # It leads a session of its own, which no terminal's end can reach.
     assert urgency.read_text().split() == ["19", str(pid)]
     assert find(folder, "*.aot") == []
+    # What failed is not begun again by the next command, but it is on another day.
+    os.waitpid(make_behind(folder, java_home=java), 0)
+    assert len(urgency.read_text().split()) == 2
+    (failure,) = find(folder, "not-made")
+    os.utime(failure, (0, 0))
+    os.waitpid(make_behind(folder, java_home=java), 0)
+    assert len(urgency.read_text().split()) == 4
 
 
 def children() -> set[int]:

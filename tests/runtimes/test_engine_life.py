@@ -1,11 +1,15 @@
 """Engines that die, hang or never come up, and coordinators that are killed."""
 
 import os
+import queue
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,6 +62,67 @@ def test_an_engine_killed_while_it_ingests(tmp_path: Path) -> None:
         # Every later call says so as well, at once.
         with pytest.raises(EngineError, match="killed by SIGKILL"):
             engine.client.describe()
+
+
+def test_a_call_that_is_given_up_is_not_taken_for_the_end_of_the_engine(
+    make_slice: MakeSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked how a living engine ended would wait much longer than this test."""
+    monkeypatch.setattr("odf.runtimes.child.ENGINE_OBITUARY_SECONDS", 3600)
+    view = one_input(make_slice([0], ["a"]), 0, 0)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    ends = queue.SimpleQueue[Callable[[], object]]()
+
+    @contextmanager
+    def running(end: Callable[[], object]) -> Iterator[None]:
+        ends.put(end)
+        yield
+
+    # The engine ends before the thread does: a thread that waits for its end must not wait forever.
+    with (
+        ThreadPoolExecutor(1) as threads,
+        ProcessRuntime(tiny_command()).start(tmp_path / "run") as engine,
+    ):
+        call = transform_call(f"wait {fifo}", tmp_path / "result", view)
+        answer = threads.submit(engine.client.execute_transform, call, running)
+        with fifo.open("wb"):  # Opens when the engine has come to the query.
+            ends.get(timeout=10)()
+            with pytest.raises(EngineError, match="while it derived derived: CANCELLED"):
+                answer.result(60)
+        child = next(it for it in engine._resources if isinstance(it, EngineProcess))
+        assert not child.has_ended()
+        call = transform_call("pass", tmp_path / "result", view)
+        assert engine.client.execute_transform(call).slice_path == tmp_path / "result"
+
+
+def test_many_calls_learn_of_one_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group is killed once, while its number is the child's."""
+    argv = [sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit('the last words')"]
+    child = EngineProcess(argv, {}, tmp_path / "run", tmp_path / "socket", "the engine")
+    kill, killed = os.killpg, []
+
+    def watched_kill(group: int, number: int) -> None:
+        killed.append((group, Path(f"/proc/{group}").exists()))
+        kill(group, number)
+
+    monkeypatch.setattr(os, "killpg", watched_kill)
+    calls = 16
+    begin = threading.Barrier(calls + 1)
+
+    def call(_: int) -> str | None:
+        begin.wait(60)
+        found = child.obituary()
+        return None if found is None else f"{found.status}: {found.last_lines[-1]}"
+
+    with ThreadPoolExecutor(calls) as threads:
+        answers = [threads.submit(call, number) for number in range(calls)]
+        begin.wait(60)
+        assert child._process.stdin is not None
+        child._process.stdin.close()
+        assert {answer.result() for answer in answers} == {"exit status 1: the last words"}
+    child.close()
+    assert killed == [(child.pid, True)]
 
 
 @pytest.mark.parametrize("name", OTHER_PROCESS)

@@ -235,6 +235,28 @@ def test_a_memory_that_says_nothing_is_none(content: str, tmp_path: Path) -> Non
     assert not memory.forget()
 
 
+def test_a_sandbox_is_remembered_for_a_day_of_this_machine(tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bwrap is not installed")
+    memory = SandboxMemory(tmp_path)
+    memory.keep(())
+    path = tmp_path / "sandbox.json"
+    kept = json.loads(path.read_text())
+    for seconds, wanted in ((-90_000, None), (0, ()), (90_000, None)):
+        path.write_text(json.dumps({**kept, "time": kept["time"] + seconds}))
+        assert memory.recall() == wanted
+
+
+def test_a_machine_that_does_not_say_when_it_started_remembers_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # where there is no bwrap to look at
+    memory = SandboxMemory(tmp_path / "cache")
+    memory.keep(())
+    assert memory.recall() is None
+    assert not memory.forget()
+
+
 def test_a_sandbox_that_works_no_more_is_tried_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

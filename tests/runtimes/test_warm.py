@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from odf.runtimes.container_cli import ContainerCli, ContainerToolName
 from odf.runtimes.lease import Lease, LeaseEndedError
 from odf.runtimes.process import Launch, ProcessRuntime
 from odf.runtimes.warm import WarmHost, WarmHosts, fingerprint, running_hosts, stop_hosts
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, until
 from tests.runtimes.conftest import (
     SANDBOXES,
     make_runtime,
@@ -57,13 +56,6 @@ def taken(folder: Path, wanted: str = "same", **options: object) -> EngineHandle
     handle = take(folder, wanted, **options)  # type: ignore[arg-type]
     assert handle is not None
     return handle
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another process is about to do."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
 
 
 def record(folder: Path) -> WarmHost:

@@ -13,6 +13,7 @@ from odf.coordinator.drop_data import drop_data
 from odf.coordinator.engines import transform_surroundings
 from odf.coordinator.results import VerifiedDataset
 from odf.engines.host.engine import Rows, TransformJob
+from odf.errors import NotFoundError
 from odf.repo.files import slice_paths
 from odf.transform.beside import Beside, Running
 from odf.transform.verify import replay
@@ -33,6 +34,7 @@ class Meeting(TinyEngine):
         self.meets = True
         self.lies: tuple[str, ...] = ()
         self.fails = ""
+        self.leaves_state = ""
         self.hangs = False
         self.hung = threading.Semaphore(0)
         self.release_all = threading.Event()
@@ -55,6 +57,9 @@ class Meeting(TinyEngine):
             self._running -= 1
         if self.fails in table["name"].to_pylist():
             raise ValueError("the engine broke")
+        if self.leaves_state in table["name"].to_pylist():
+            assert job.new_checkpoint is not None
+            job.new_checkpoint.write_text("a state")
         names = pc.if_else(pc.is_in(table["name"], pa.array(self.lies, pa.string())),
                            "forged", table["name"])  # fmt: skip
         table = table.set_column(table.schema.names.index("name"), "name", names)
@@ -117,16 +122,51 @@ def test_forged_slices_are_found_in_the_order_of_the_blocks(
     assert all("logical hash of the rows" in finding.message for finding in found.findings)
 
 
+@pytest.mark.parametrize(("fails", "replayed"), [("row 1", 0), ("row 3", 2)])
 def test_what_came_before_a_failure_is_kept_and_nothing_after_it(
-    person: Person, derived: Callable[..., DatasetHandle], engine: Meeting
+    fails: str,
+    replayed: int,
+    person: Person,
+    derived: Callable[..., DatasetHandle],
+    engine: Meeting,
 ) -> None:
     derived("row 2", "row 4", "row 5")
-    engine.fails = "row 3"
+    engine.fails = fails
     found = check(person)
-    assert (found.valid, found.replayed) == (False, 2)
-    assert [finding.sequence_number for finding in found.findings] == [4]
+    assert (found.valid, found.replayed) == (False, replayed)
+    assert [finding.sequence_number for finding in found.findings] == [4][:replayed]
     assert found.error is not None
     assert "the engine broke" in found.error.message
+
+
+def test_what_came_before_a_block_that_cannot_be_read_is_kept(
+    person: Person, derived: Callable[..., DatasetHandle], engine: Meeting
+) -> None:
+    made = derived("row 2")
+    engine.meets = False
+    names = {block.sequence_number: name for name, block in made.dataset.blocks()}
+
+    def lose(message: str) -> None:
+        if message == "replaying block 4":
+            (made.path / "blocks" / str(names[5])).unlink()
+
+    found = []
+    with person.context("verify") as ctx:
+        around = replace(transform_surroundings(ctx, made), report=lose)
+        with pytest.raises(NotFoundError, match=str(names[5])):
+            found.extend(replay(made, around))
+    # What `extend` took before the error stays.
+    assert [(step.sequence_number, len(step.differences)) for step in found] == [(3, 0), (4, 1)]
+
+
+def test_a_state_of_one_step_is_not_held_against_the_next(
+    person: Person, derived: Callable[..., DatasetHandle], engine: Meeting
+) -> None:
+    derived()
+    engine.leaves_state = "row 3"
+    found = check(person)
+    assert [finding.sequence_number for finding in found.findings] == [5]
+    assert "checkpoint: recorded none, replayed f1620" in found.findings[0].message
 
 
 def test_steps_with_state_keep_their_order(

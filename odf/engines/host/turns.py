@@ -18,11 +18,10 @@ class Turns:
         self._running = 0
         self._waiting_alone = 0
 
-    @property
-    def is_wanted_alone(self) -> bool:
-        """Whether somebody waits until nothing runs."""
+    def wait_until_wanted_alone(self, seconds: float) -> bool:
+        """Wait until somebody waits until nothing runs; say whether that came in time."""
         with self._changed:
-            return self._waiting_alone > 0
+            return self._changed.wait_for(lambda: self._waiting_alone > 0, seconds)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -43,6 +42,7 @@ class Turns:
         """Wait until nothing runs; nothing else does until this ends."""
         with self._changed:
             self._waiting_alone += 1
+            self._changed.notify_all()
             try:
                 self._changed.wait_for(lambda: self._running == 0)
                 self._running = self._at_once

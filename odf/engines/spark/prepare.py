@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -31,6 +32,9 @@ from odf.errors import OdfError
 from odf.protocol.releases import SPARK_RELEASE
 
 _LEAST_URGENT: Final = 19
+_FAILURE: Final = "not-made"
+_PATIENCE_SECONDS: Final = 86_400
+"""After a failure, how long nothing is begun behind anybody's back."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,8 +59,7 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     if given.behind:
         os.nice(_LEAST_URGENT)
-        if is_being_made(given.archives):
-            return 0
+        return _make_behind(given.archives, given.java_home)
     try:
         key = archive_key(find_java(given.java_home))
         answer = describe(given.archives, key)
@@ -67,6 +70,25 @@ def main(argv: Sequence[str]) -> int:
         answer = {"error": error.message, "hint": error.hint}
     sys.stdout.write(json.dumps(answer) + "\n")
     return 1 if "error" in answer else 0
+
+
+def _make_behind(folder: Path, java_home: Path | None) -> int:
+    """Make the archive if nobody makes it, it is not there, and making it did not just fail."""
+    failure = folder / _FAILURE
+    failed_lately = failure.is_file() and time.time() - failure.stat().st_mtime < _PATIENCE_SECONDS
+    if failed_lately or is_being_made(folder):
+        return 0
+    try:
+        key = archive_key(find_java(java_home))
+        if can_archive(key.java) and read_description(archive_path(folder, key)) is None:
+            _build(folder, key, java_home)
+    except BaseException:
+        # Whoever wants to know why makes it in the foreground.
+        folder.mkdir(parents=True, exist_ok=True)
+        failure.touch()
+        raise
+    failure.unlink(missing_ok=True)
+    return 0
 
 
 def describe(folder: Path, key: ArchiveKey) -> dict[str, Any]:

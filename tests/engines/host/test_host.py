@@ -137,8 +137,7 @@ def test_turns() -> None:
     threads.append(threading.Thread(target=alone))
     threads[2].start()
     assert third_asks.wait(10)
-    while not turns.is_wanted_alone:
-        threading.Event().wait(0.001)
+    assert turns.wait_until_wanted_alone(10)
     threads.append(threading.Thread(target=together, args=("late", threading.Event())))
     threads[3].start()
     leave.set()

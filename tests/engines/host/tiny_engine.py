@@ -2,8 +2,8 @@
 
 Queries: `pass` (all user columns of all inputs, as a union), `drop-op`, `keep OP` (rows of one
 operation, as a filter would), `star`, `no-event-time`, `text-event-time`, `op-7`, `empty`,
-`invalid`, `fail`, `kill`, `symlink`, `no-hidden`, `number` (keeps a state). Raw queries:
-`count`, `look JSON`.
+`invalid`, `fail`, `kill`, `wait FIFO` (till it is closed), `symlink`, `no-hidden`, `number` (keeps
+a state). Raw queries: `count`, `look JSON`.
 """
 
 import json
@@ -105,10 +105,7 @@ class TinyEngine:
             raise InvalidQueryError("no such word: invalid", hint="say pass")
         if query == "fail":
             raise ValueError("the tiny engine has a defect")
-        if query == "kill":
-            sys.stderr.write("about to die\n")
-            sys.stderr.flush()
-            os.kill(os.getpid(), signal.SIGKILL)
+        _misbehave(query, words)
         if query == "symlink":
             (scratch.parent / "data").symlink_to("/etc/passwd")
         table = pa.concat_tables(
@@ -208,6 +205,15 @@ class TinyEngine:
 
     def close(self) -> None:
         self.closed = True
+
+
+def _misbehave(query: str, words: Sequence[str]) -> None:
+    if query == "kill":
+        sys.stderr.write("about to die\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if query == "wait":
+        Path(words[0]).read_bytes()
 
 
 def _read(view: InputView, branch: int) -> pa.Table:

@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -53,6 +54,26 @@ def test_both_walks_see_the_same_records(
     assert sum(record.row is None for record in records) == result.ragged
     lines = [record.line for record in records]
     assert lines == sorted(set(lines))
+    # The text of a record is all of it: read by itself it is the same record.
+    for record in records:
+        (again,) = scan(record.text.encode(), 1, form, 2)
+        assert (again.fields, again.text) == (record.fields, record.text)
+
+
+@pytest.mark.parametrize(
+    ("data", "texts"),
+    [
+        ("1,x\\\n\ntext,y\n", ["1,x\\\n", "text,y"]),
+        ("1,x\\\r\n2,y", ["1,x\\\r", "2,y"]),
+        ("1,x\\\\\r\n2,y\r", ["1,x\\\\", "2,y"]),
+        ("1,x\\\r\r2,y\n", ["1,x\\\r", "2,y"]),
+        ("1,x\\\n", ["1,x\\\n"]),
+        ("1,x\\\r", ["1,x\\\r"]),
+    ],
+)
+def test_an_escaped_line_end_belongs_to_its_record(data: str, texts: list[str]) -> None:
+    form = parse_format(ReadStepCsv(schema=SCHEMA, escape="\\"))
+    assert [record.text for record in scan(data.encode(), 1, form, 2)] == texts
 
 
 def test_the_line_on_which_a_quote_opens() -> None:

@@ -1,5 +1,6 @@
 """Documents in several pieces: the same records as in one, whatever is in them."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from odf.engines.host.engine import SourceFile
-from odf.engines.spark.readers import json_split
+from odf.engines.spark.readers import json_records, json_split
 from odf.engines.spark.readers.json import JsonSource, open_json
 from odf.engines.spark.readers.json_format import parse_json_format
-from odf.engines.spark.readers.json_records import DocumentError, Record
+from odf.engines.spark.readers.json_records import (
+    DocumentError,
+    Record,
+    document_records,
+    element_records,
+)
 from odf.engines.spark.readers.json_split import split_document
 from odf.engines.spark.readers.json_task import records_of
 from odf.engines.spark.readers.known import KnownColumns
@@ -176,3 +182,27 @@ def test_much_may_stand_around_the_array(tmp_path: Path) -> None:
     with path.open("rb") as file:
         file.seek(split.start)
         assert json.loads(b"[" + file.read(split.end - split.start) + b"]") == [1] + [2] * 100
+
+
+@pytest.mark.parametrize("number", ["2.5", "-0.25", "1e5", "1E+5", "12.5e-10"])
+@pytest.mark.parametrize("window", range(1, 30))
+def test_numbers_go_on_behind_the_window(
+    number: str, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_records, "_WINDOW", window)
+    text = f'{{"a": {number}, "r": [{number}, {number} ], "b": {number}}}'
+    found = [record.value for record in document_records(io.StringIO(text), ("r",), None)]
+    assert found == [number, number]
+    elements = element_records(io.StringIO(f"{number},{number}"))
+    assert [(e.value, e.size) for e in elements] == [(number, len(number))] * 2
+    for cut in ("2.", "2e", "2.x", "2ex", "2.5.5"):
+        with pytest.raises(DocumentError):
+            list(document_records(io.StringIO(f'{{"r": [1], "a": {cut}}}'), ("r",), None))
+
+
+@pytest.mark.parametrize("window", range(1, 9))
+def test_the_size_of_an_element_at_the_end(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_records, "_WINDOW", window)
+    for last, size in (('"é"', 3), ("12", 2), ("[1]", 3)):
+        records = list(element_records(io.StringIO("{}," + last)))
+        assert [record.size for record in records] == [2, size]

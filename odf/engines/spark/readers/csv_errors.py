@@ -40,7 +40,8 @@ def refuse_bad_rows(source: "CsvSource", results: Sequence[RangeResult]) -> NoRe
         BadInputError: Always.
     """
     problems: list[str] = []
-    for result in results:
+    told = list(_up_to_failures(source, results))
+    for result in told:
         if result.is_good:
             continue
         piece = source.ranges[result.index]
@@ -50,14 +51,29 @@ def refuse_bad_rows(source: "CsvSource", results: Sequence[RangeResult]) -> NoRe
                 break
         if len(problems) == MAX_PROBLEMS:
             break
-    counts = _count(source, results)
+    counts = _count(source, told)
     raise BadInputError(
         f"{problems[0]} ({counts}); nothing was ingested",
         reason="bad_rows",
         problems=problems,
-        hint=hint_for(source, results),
+        hint=hint_for(source, told),
         details={"counts": counts},
     )
+
+
+def _up_to_failures(source: "CsvSource", results: Sequence[RangeResult]) -> Iterator[RangeResult]:
+    """Leave out what came of a file behind the first range that could not be parsed.
+
+    Nothing proves that such a range ends with a record, so the next one may begin inside of one.
+    """
+    failed: set[int] = set()
+    for result in results:
+        file = source.ranges[result.index].file
+        if file in failed:
+            continue
+        if result.failure:
+            failed.add(file)
+        yield result
 
 
 def row_lines(source: "CsvSource", rows: Sequence[tuple[int, int]]) -> list[str]:

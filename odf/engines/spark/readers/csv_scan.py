@@ -135,8 +135,8 @@ class Scanned:
             None if this record has not.
         line: Line on which it begins, from 1.
         fields: How many fields it has.
-        text: The text of the record, without its line end; bytes that are not in the file's
-            encoding are written with backslash escapes.
+        text: The text of the record, without the line end behind it; bytes that are not in the
+            file's encoding are written with backslash escapes.
         undecodable: Fields that hold such bytes, by position, with their texts.
     """
 
@@ -162,7 +162,7 @@ def scan(data: bytes, first_line: int, form: CsvFormat, width: int) -> Iterator[
     before = 0
     for record in reader:
         line, before = first_line + before, reader.line_num
-        whole = "".join(taken).rstrip("\r\n")
+        whole = _without_line_end("".join(taken), form)
         taken.clear()
         if not record:
             continue
@@ -183,6 +183,17 @@ def _noted(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
     for line in lines:
         taken.append(line)
         yield line
+
+
+def _without_line_end(text: str, form: CsvFormat) -> str:
+    """Take the line end behind a record away; one that is escaped belongs to its last field."""
+    for end in "\n\r":
+        if text.endswith(end):
+            before = text[:-1]
+            if ends_escaped(before.encode(errors="surrogateescape"), form):
+                break
+            text = before
+    return text
 
 
 def ends_escaped(data: bytes, form: CsvFormat) -> bool:

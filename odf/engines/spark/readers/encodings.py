@@ -21,6 +21,8 @@ _PIECE: Final = 1 << 20
 _NEVER_UTF8: Final = "\udcff"
 """The byte 0xFF, as `surrogateescape` writes it."""
 
+_BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
+
 _MARKED: Final = re.compile(f"{_NEVER_UTF8}([\udc80-\udcff])")
 
 _MARK_BAD_BYTES: Final = "odf-mark"
@@ -106,8 +108,9 @@ def shown_bytes(text: str, encoding: str) -> str:
         encoding: Of the file; a copy of one that was not in UTF-8 has marks.
     """
     if encoding != UTF8:
-        text = _MARKED.sub(lambda found: f"\\x{ord(found[1]) - 0xDC00:02x}", text)
-    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        text = _MARKED.sub(lambda found: found[1], text)
+    # Each by itself: where something was taken out between them, two may make a character.
+    return _BAD_BYTE.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
 
 
 def _reason(error: UnicodeError) -> str:

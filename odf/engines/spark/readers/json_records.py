@@ -20,6 +20,10 @@ from odf.limits import MAX_JSON_VALUE_SIZE
 
 _WINDOW: Final = 1 << 20
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
+_NUMBER_STARTS: Final = "-0123456789"
+_NUMBER_GOES_ON: Final = re.compile(r"(?:\.|[eE][-+]?)?")
+"""What may stand between a number that was read and more digits of it."""
+
 _NEAR_END: Final = 16
 _BLANK_BYTES: Final = b" \t\r\n"
 _MOST_NAMES: Final = 8
@@ -279,12 +283,16 @@ class _Document:
                 raise self.error("it is nested too deeply") from None
             except ValueError as error:
                 raise self.error(str(error)) from None
-            # Of a number that ends with the window there may be more digits.
-            if end == len(self._window) and self._more():
-                continue
             size = end - self._at
-            self._at = end
+            if self._may_go_on(end) and self._more():
+                continue
+            self._at += size
             return value, size
+
+    def _may_go_on(self, end: int) -> bool:
+        """Tell whether the value here is a number of which there may be more behind the window."""
+        is_number = self._window[self._at] in _NUMBER_STARTS
+        return is_number and _NUMBER_GOES_ON.fullmatch(self._window, end) is not None
 
     def _more(self) -> bool:
         """Move the window on and make it longer if what it holds was not enough."""
@@ -350,6 +358,6 @@ def _kind_from(first: str) -> str:
     if not first:
         return "nothing at all"
     examples = {'"': "", "{": {}, "[": [], "t": True, "f": True, "n": None}
-    if first not in examples and first not in "-0123456789":
+    if first not in examples and first not in _NUMBER_STARTS:
         return f"no JSON: it begins with {first!r}"
     return kind_of(examples.get(first, 0))

@@ -104,11 +104,6 @@ class _Frame(io.RawIOBase):
         self._split = split
         file.seek(start)
 
-    @classmethod
-    def of(cls, file: IO[bytes], start: int, split: Split) -> io.BufferedReader:
-        """Return a document without the elements of its array."""
-        return io.BufferedReader(cls(file, start, split))
-
     def readable(self) -> bool:
         return True
 
