@@ -101,7 +101,7 @@ def served_as_others_do(engine: str) -> EngineCommand:
     return EngineCommand((), container=program)
 
 
-@pytest.fixture(scope="session", params=RUNNING)
+@pytest.fixture(scope="module", params=RUNNING)
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Started]:
