@@ -21,7 +21,7 @@ ENVIRONMENT = {
     "TZ": "UTC",
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_LOCAL_HOSTNAME": "localhost",
-    # Gives memory back soon: large ingests hold half as much as with Arrow's default, as quickly.
+    # Gives memory back sooner than Arrow's default, and is as quick (docs/adr/0095).
     "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
 }
 """What every engine gets, in a sandbox or not: the same results on every machine."""

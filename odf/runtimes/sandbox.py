@@ -10,7 +10,6 @@ resource limits, which hold for each process; the kernel does not hold root to t
 """
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -21,15 +20,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import odf
 from odf.limits import (
-    MAX_RUNTIME_MEMORY_SIZE,
     SANDBOX_MAX_OPEN_FILES,
     SANDBOX_MAX_PROCESSES,
     SANDBOX_PROBE_SECONDS,
 )
+from odf.runtimes.notes import keep_note, read_note
 from odf.runtimes.text import printable
 
 _PROGRAM = "bwrap"
@@ -73,9 +72,8 @@ class SandboxMemory:
 
     def recall(self) -> tuple[str, ...] | None:
         """Return the options with which namespaces are made; None if they have to be tried."""
+        found: Any = read_note(self.folder / _MEMORY)
         try:
-            with (self.folder / _MEMORY).open("rb") as file:
-                found = json.loads(file.read(MAX_RUNTIME_MEMORY_SIZE))
             age = time.time() - found["time"]
             if found["for"] != _surroundings() or not 0 <= age <= _REMEMBERED_SECONDS:
                 return None
@@ -87,10 +85,7 @@ class SandboxMemory:
         """Remember what worked; a cache that cannot be written is none."""
         with contextlib.suppress(OSError):
             found = {"for": _surroundings(), "time": time.time(), "options": list(options)}
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            staged = self.folder / f"{_MEMORY}.{os.getpid()}"
-            staged.write_text(json.dumps(found))
-            staged.replace(self.folder / _MEMORY)
+            keep_note(self.folder / _MEMORY, found)
 
     def forget(self) -> bool:
         """Have it tried anew, and say whether there was anything to forget."""

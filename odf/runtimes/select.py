@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from odf.errors import EngineUnavailableError
-from odf.limits import MAX_RUNTIME_MEMORY_SIZE
 from odf.runtimes.base import EngineCommand, Runtime
 from odf.runtimes.bubblewrap import BubblewrapRuntime
 from odf.runtimes.container import ContainerRuntime
+from odf.runtimes.notes import keep_note, read_note
 from odf.runtimes.process import ProcessRuntime
 from odf.runtimes.sandbox import SandboxMemory, install_hint
 from odf.runtimes.tcp_engine import TcpContainerRuntime
@@ -73,11 +73,7 @@ class RuntimeMemory:
             if isinstance(value, dict) and value.get("time", 0) > oldest
         }
         known[_situation(command)] = {"runtime": runtime, "time": time.time()}
-        with contextlib.suppress(OSError):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            staged = self.folder / f"{_FILE}.{os.getpid()}"
-            staged.write_text(json.dumps(known))
-            staged.replace(self.folder / _FILE)
+        keep_note(self.folder / _FILE, known)
 
     def forget(self) -> None:
         """Have everything tried anew: images were built or removed."""
@@ -85,12 +81,7 @@ class RuntimeMemory:
             (self.folder / _FILE).unlink(missing_ok=True)
 
     def _read(self) -> dict[str, object]:
-        try:
-            with (self.folder / _FILE).open("rb") as file:
-                found = json.loads(file.read(MAX_RUNTIME_MEMORY_SIZE))
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        return read_note(self.folder / _FILE)
 
 
 def select_runtime(

@@ -95,7 +95,7 @@ class ContainerRunner:
             is_gone = running.has_succeeded()
             running.close()
             if not is_gone:
-                _end(cli, [name])
+                cli.remove([name])
 
     def _cli(self) -> ContainerCli:
         if self._chosen is None:
@@ -119,14 +119,8 @@ class ContainerRunner:
 def _end_older(cli: ContainerCli, owner: str) -> None:
     """End what outlived its pull: the dataset is locked, so nobody waits for it."""
     listed = cli.call("ps", "--all", "--format", "{{.Names}}").stdout.decode("utf-8", "replace")
-    _end(cli, [name for name in listed.split() if name.startswith(f"{_PREFIX}{owner}-")])
-
-
-def _end(cli: ContainerCli, names: Sequence[str]) -> None:
-    """End containers at once: podman would ask them politely first, and wait."""
-    if names:
-        cli.call("kill", *names)
-        cli.remove(names)
+    # To kill them first would have `--rm` remove them, and nobody could wait for that.
+    cli.remove([name for name in listed.split() if name.startswith(f"{_PREFIX}{owner}-")])
 
 
 def _environment_file(variables: Mapping[str, str]) -> bytes:

@@ -34,7 +34,7 @@ from odf.runtimes.images import PYTHON_INSIDE, SPECS, image_name
 from odf.runtimes.pool import EnginePool, PoolSettings
 from odf.runtimes.select import RuntimeMemory, select_runtime
 from odf.runtimes.tcp_engine import TcpContainerRuntime
-from tests.conftest import PROJECT, until
+from tests.conftest import PROJECT
 from tests.runtimes.conftest import (
     container_command,
     one_input,
@@ -65,7 +65,6 @@ def test_two_runs_at_once_see_nothing_of_each_other(
     tool: str, make_slice: MakeSlice, tmp_path: Path
 ) -> None:
     runtime = working_container(tool)
-    others = own_containers(runtime.cli)
     with (
         runtime.start(tmp_path / "run-1") as first,
         runtime.start(tmp_path / "run-2") as second,
@@ -97,8 +96,7 @@ def test_two_runs_at_once_see_nothing_of_each_other(
             thread.join()
         assert len(outcomes) == 2
         assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    # The tool may end a moment before it has removed what it ran.
-    until(lambda: own_containers(runtime.cli) <= others)
+    assert own_containers(runtime.cli) == set()
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -216,8 +214,7 @@ def test_engines_of_others_are_reached_by_their_port(tool: str, tmp_path: Path) 
     assert len(networks) == 2
     assert all(mode == "none" or mode.startswith("container:") for mode in networks), networks
     assert pq.read_table(output)["k"].to_pylist() == [2, 3, 4]
-    # The tool may end a moment before it has removed what it ran.
-    until(lambda: not own_containers(runtime.cli))
+    assert own_containers(runtime.cli) == set()
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -233,8 +230,7 @@ def test_an_image_that_ends_at_once_is_told_with_its_words(tool: str, tmp_path: 
     if "relay" not in caught.value.message:
         assert "nothing to serve" in caught.value.message
     assert "nothing to serve" in (tmp_path / "run" / "engine.stderr.txt").read_text()
-    # The tool may end a moment before it has removed what it ran.
-    until(lambda: not own_containers(runtime.cli))
+    assert own_containers(runtime.cli) == set()
 
 
 @pytest.fixture

@@ -67,7 +67,10 @@ def streamed(engine: SparkEngine, folder: Path, read: ReadStepCsv, text: str) ->
         made = append_streamed(stream, layout, SOURCE_TIME, notes, otherwise)
         output = folder / "slice.parquet"
         order = SliceOrder(DEFAULT_VOCAB, 0, SYSTEM_TIME, output, from_query=False)
-        finished = finish(made.rows, order)
+        try:
+            finished = finish(made.rows, order)
+        finally:
+            assert not list((folder / "parts").glob("*.unfinished"))
     assert not list((folder / "parts").iterdir())
     return Round(pq.read_table(output).to_pylist(), made, finished.schema, notes.warnings)
 

@@ -11,7 +11,6 @@ from odf.ingest.fetch import Fetched, Unchanged, fetch, runs_of, template_variab
 from odf.metadata.model import EnvVar, FetchStepContainer, SourceState
 from odf.runtimes.container_cli import ContainerCli, ContainerToolName
 from odf.runtimes.source_container import ContainerRunner
-from tests.conftest import until
 from tests.ingest.fetch.conftest import Around
 from tests.ingest.fetch.images import make_image
 
@@ -239,7 +238,7 @@ def test_an_interrupted_pull_ends_its_container(box: Box, around: Around) -> Non
     step = box.step("while :; do seq 1 1000000; done")
     with pytest.raises(KeyboardInterrupt):
         box.take(around, step, report=interrupt)
-    until(lambda: not box.left())
+    assert box.left() == []
     assert around.leftovers == []
 
 

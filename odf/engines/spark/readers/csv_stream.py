@@ -5,7 +5,6 @@ order of the ranges, whichever is ready first, and removed. So what comes after 
 is made beside the reading, and no part is written for keeps.
 """
 
-import secrets
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from odf.engines.spark.readers.csv import CsvSource, check_cuts
 from odf.engines.spark.readers.csv_errors import refuse_bad_rows
-from odf.engines.spark.readers.csv_task import CsvTask, RangeResult, read_ranges
+from odf.engines.spark.readers.csv_task import CsvTask, RangeResult, read_ranges, stop_mark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,10 +67,8 @@ class CsvStream:
         ]
         if not tasks:
             return
-        group = f"read-{secrets.token_hex(8)}"
-        reading = threading.Thread(target=self._read, args=(tasks, group), daemon=True, name=group)
+        reading = threading.Thread(target=self._read, args=(tasks,), daemon=True, name="read")
         reading.start()
-        is_wanted = True
         try:
             for task in tasks:
                 path = Path(task.output)
@@ -80,11 +77,10 @@ class CsvStream:
                 yield from _batches(path)
                 path.unlink()
         except BaseException:
-            is_wanted = False
+            # A job that is cancelled leaves tasks behind that still write; these end by themselves.
+            stop_mark(tasks[0]).touch()
             raise
         finally:
-            if not is_wanted and not self._done.is_set():
-                self._spark.sparkContext.cancelJobGroup(group)
             reading.join()
         if self._failure is not None:
             raise self._failure
@@ -93,11 +89,9 @@ class CsvStream:
         if not all(result.is_good for result in results):
             refuse_bad_rows(self._source, results)
 
-    def _read(self, tasks: Sequence[CsvTask], group: str) -> None:
-        context = self._spark.sparkContext
+    def _read(self, tasks: Sequence[CsvTask]) -> None:
         try:
-            context.setJobGroup(group, "read CSV")
-            spread = context.parallelize(tasks, len(tasks))
+            spread = self._spark.sparkContext.parallelize(tasks, len(tasks))
             self._results = spread.mapPartitions(read_ranges).collect()
         except BaseException as error:  # noqa: BLE001  # raised where the rows are taken
             self._failure = error

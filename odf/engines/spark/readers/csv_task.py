@@ -28,6 +28,9 @@ UNCLOSED: Final = "quote"
 ENCODING: Final = "encoding"
 """The failure of a range with bytes that are not in the encoding of its file."""
 
+STOPPED: Final = "stopped"
+"""The failure of a range that was not read, since nobody waits for it."""
+
 _BLOCK_SIZE: Final = 1 << 20
 _LARGEST_BLOCK: Final = (1 << 31) - 1
 _SENTINEL: Final = "\x00odf-end\x00"
@@ -134,7 +137,16 @@ def read_ranges(tasks: Iterator[CsvTask]) -> Iterator[RangeResult]:
     """Read the ranges of a partition."""
     # Other tasks run on the other processors.
     pa.set_cpu_count(1)
-    return (read_range(task) for task in tasks)
+    for task in tasks:
+        if task.streamed and stop_mark(task).exists():
+            yield RangeResult(task.range.index, failure=STOPPED)
+        else:
+            yield read_range(task)
+
+
+def stop_mark(task: CsvTask) -> Path:
+    """Return the file whose existence says that nobody waits for parts like that of a task."""
+    return Path(task.output).with_name("stopped")
 
 
 def read_range(task: CsvTask) -> RangeResult:
