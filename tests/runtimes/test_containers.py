@@ -28,7 +28,7 @@ from odf.runtimes.container import (
     list_containers,
     remove_leftovers,
 )
-from odf.runtimes.container_cli import ContainerCli
+from odf.runtimes.container_cli import ContainerCli, ContainerToolName
 from odf.runtimes.foreign import chosen_image
 from odf.runtimes.images import PYTHON_INSIDE, SPECS, image_name
 from odf.runtimes.pool import EnginePool, PoolSettings
@@ -46,6 +46,7 @@ from tests.runtimes.conftest import (
 from tests.runtimes.test_sandbox import look
 
 MakeSlice = Callable[..., Path]
+Containers = Callable[[], set[str]]
 TOOLS = [pytest.param(name, marks=pytest.mark.container) for name in ("docker", "podman")]
 DATAFUSION = TransformSql(
     "datafusion", queries=(SqlQueryStep(alias=None, query="SELECT k + 1 AS k FROM input"),)
@@ -54,15 +55,25 @@ DATAFUSION = TransformSql(
 pytestmark = pytest.mark.timeout(600)
 
 
-def own_containers(cli: ContainerCli) -> set[str]:
-    """Containers of this very process: others may run tests on this machine too."""
+def of_this_process(tool: ContainerToolName) -> set[str]:
+    """Others may run tests on this machine too."""
+    cli = ContainerCli(tool)
+    if cli.program is None:
+        return set()
     prefix = container_name().rpartition("-")[0]
     return {name for name in list_containers(cli) if name.startswith(prefix)}
 
 
+@pytest.fixture
+def own_containers(tool: ContainerToolName) -> Containers:
+    """Lists the containers of this test: a pool that a whole run of tests shares has some too."""
+    before = of_this_process(tool)
+    return lambda: of_this_process(tool) - before
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_two_runs_at_once_see_nothing_of_each_other(
-    tool: str, make_slice: MakeSlice, tmp_path: Path
+    tool: str, own_containers: Containers, make_slice: MakeSlice, tmp_path: Path
 ) -> None:
     runtime = working_container(tool)
     with (
@@ -96,7 +107,7 @@ def test_two_runs_at_once_see_nothing_of_each_other(
             thread.join()
         assert len(outcomes) == 2
         assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert own_containers(runtime.cli) == set()
+    assert own_containers() == set()
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -115,12 +126,12 @@ def test_results_belong_to_the_caller(tool: str, make_slice: MakeSlice, tmp_path
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_container_that_is_killed_is_an_engine_that_died(
-    tool: str, make_slice: MakeSlice, tmp_path: Path
+    tool: str, own_containers: Containers, make_slice: MakeSlice, tmp_path: Path
 ) -> None:
     runtime = working_container(tool)
     view = one_input(make_slice([0], ["a"]), 0, 0)
     with runtime.start(tmp_path / "run") as engine:
-        done = runtime.cli.call("kill", *own_containers(runtime.cli))
+        done = runtime.cli.call("kill", *own_containers())
         assert done.returncode == 0, done.stderr
         with pytest.raises(EngineError, match=r"died while it derived derived \(killed by SIGKILL"):
             engine.client.execute_transform(transform_call("pass", tmp_path / "result", view))
@@ -198,7 +209,9 @@ def test_containers_of_dead_processes_are_removed_and_others_stay(
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_engines_of_others_are_reached_by_their_port(tool: str, tmp_path: Path) -> None:
+def test_engines_of_others_are_reached_by_their_port(
+    tool: str, own_containers: Containers, tmp_path: Path
+) -> None:
     runtime = working_tcp_container(tool)
     plain, output = tmp_path / "plain.parquet", tmp_path / "raw"
     pq.write_table(pa.table({"k": [1, 2, 3]}), plain)
@@ -209,16 +222,18 @@ def test_engines_of_others_are_reached_by_their_port(tool: str, tmp_path: Path) 
         assert outcome.num_records == 3
         networks = [
             json.loads(runtime.cli.call("inspect", name).stdout)[0]["HostConfig"]["NetworkMode"]
-            for name in own_containers(runtime.cli)
+            for name in own_containers()
         ]
     assert len(networks) == 2
     assert all(mode == "none" or mode.startswith("container:") for mode in networks), networks
     assert pq.read_table(output)["k"].to_pylist() == [2, 3, 4]
-    assert own_containers(runtime.cli) == set()
+    assert own_containers() == set()
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_an_image_that_ends_at_once_is_told_with_its_words(tool: str, tmp_path: Path) -> None:
+def test_an_image_that_ends_at_once_is_told_with_its_words(
+    tool: str, own_containers: Containers, tmp_path: Path
+) -> None:
     working_container(tool)
     image = image_name(SPECS["datafusion"])
     argv = (PYTHON_INSIDE, "-c", "import sys; sys.exit('nothing to serve')")
@@ -230,7 +245,7 @@ def test_an_image_that_ends_at_once_is_told_with_its_words(tool: str, tmp_path: 
     if "relay" not in caught.value.message:
         assert "nothing to serve" in caught.value.message
     assert "nothing to serve" in (tmp_path / "run" / "engine.stderr.txt").read_text()
-    assert own_containers(runtime.cli) == set()
+    assert own_containers() == set()
 
 
 @pytest.fixture
