@@ -42,6 +42,7 @@ class Step:
         prev_checkpoint: Checkpoint of the step before, if it left one.
         state_in_doubt: Whether something came after the step before that the state that it left
             may not fit: another query, vocabulary or schema.
+        query_changed: Whether that is, or may be, another query or vocabulary.
     """
 
     transform: TransformSql
@@ -51,6 +52,7 @@ class Step:
     prev_offset: int | None
     prev_checkpoint: Checkpoint | None
     state_in_doubt: bool = False
+    query_changed: bool = False
 
     @property
     def next_offset(self) -> int:
@@ -112,6 +114,7 @@ def plan_step(
         prev_offset=state.last_offset,
         prev_checkpoint=state.checkpoint,
         state_in_doubt=changed or any(one.columns_changed for one in intervals),
+        query_changed=changed,
     )
 
 
@@ -157,6 +160,7 @@ def plan_replay(
         prev_offset=state.last_offset,
         prev_checkpoint=state.checkpoint,
         state_in_doubt=changed or any(one.columns_changed for one in intervals),
+        query_changed=changed,
     )
 
 

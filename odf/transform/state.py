@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from odf.metadata.model import Checkpoint, ExecuteTransform, SetTransform, SetVocab
 from odf.protocol.calls import QueryInput
+from odf.protocol.releases import RELEASES
 from odf.repo.dataset import Dataset
 from odf.repo.files import checkpoint_path
 from odf.repo.objects import StagedObject, hash_file
@@ -67,6 +68,9 @@ def fitting_state(
 ) -> State | None:
     """Return the state if it goes on with the query of a step, else nothing.
 
+    Engines of others cannot be asked. Their state goes on where only columns of inputs came, as
+    other coordinators have it, and never with another query.
+
     Args:
         step: The step.
         state: What there is.
@@ -79,6 +83,14 @@ def fitting_state(
     """
     if state is None or not step.state_in_doubt:
         return state
+    if step.transform.engine.lower() not in RELEASES:
+        if not step.query_changed:
+            return state
+        report(
+            "the query was changed and goes on without what was kept: engines of others cannot be "
+            "asked whether that fits"
+        )
+        return None
     inputs = [QueryInput(one.alias, one.schema, vocab=one.vocab) for one in step.inputs]
     answer = client.migrate_query(step.transform, inputs, step.vocab, state.path)
     if answer.kept:

@@ -126,7 +126,8 @@ def validate(
     """Check a query without running it (see `Engine.validate`)."""
     context = make_session(settings, scratch)
     for number, given in enumerate(inputs):
-        schema = pa.schema([]) if given.schema is None else even_schema(given.schema, vocab)
+        names_in_it = given.vocab or vocab
+        schema = pa.schema([]) if given.schema is None else even_schema(given.schema, names_in_it)
         register_empty(context, number, given.alias, schema)
     names = [given.alias for given in inputs]
     is_known = all(given.schema is not None for given in inputs)

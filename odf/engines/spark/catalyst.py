@@ -32,8 +32,14 @@ AS_OF_HINT: Final = (
 )
 """What to write to find the version that was valid at a row's event time."""
 
-_HINTS: Final = {"_LEGACY_ERROR_TEMP_0056": AS_OF_HINT}
-# What to do about conditions of Spark; this one is FOR SYSTEM_TIME AS OF with a column.
+_HINTS: Final = {
+    # FOR SYSTEM_TIME AS OF with a column.
+    "_LEGACY_ERROR_TEMP_0056": AS_OF_HINT,
+    # Windows of months.
+    "_LEGACY_ERROR_TEMP_3231": "write the window in days or weeks, or GROUP BY date_trunc('MONTH', "
+    "event_time), whose groups change while rows come",
+}
+# What to do about conditions of Spark.
 
 
 class Expression:
@@ -175,6 +181,14 @@ class Plan:
     def place(self) -> str:
         """Where it stands in the query, as Spark's own messages say it."""
         return _place(self.java)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Where the text of a parsed node begins and ends in the query, if that is known."""
+        origin = self.java.origin()
+        if origin.startIndex().isEmpty() or origin.stopIndex().isEmpty():
+            return None
+        return int(origin.startIndex().get()), int(origin.stopIndex().get()) + 1
 
     @property
     def has_options(self) -> bool:

@@ -29,7 +29,7 @@ from odf.engines.host.engine import (
 )
 from odf.engines.host.queries import ORDER_WARNING, checked_order
 from odf.errors import InvalidQueryError
-from odf.metadata.model import DEFAULT_VOCAB, SqlQueryStep, TransformSql
+from odf.metadata.model import DEFAULT_VOCAB, DatasetVocabulary, SqlQueryStep, TransformSql
 from tests.conftest import PROJECT
 from tests.engines.datafusion.datafusion_cases import JSON, NEW_YEAR, OTHERS, TIMES
 
@@ -322,6 +322,19 @@ def test_an_input_without_columns_yet(tmp_path: Path) -> None:
     for wrong in ("SELECT FROM WHERE", "SELECT * FROM b", "DROP TABLE a"):
         with pytest.raises(InvalidQueryError):
             check(wrong)
+
+
+def test_unsigned_system_columns_of_an_input_with_its_own_names(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [("nr", pa.uint64()), ("what", pa.uint8()), ("noted", TIME), ("happened", TIME)]
+    )
+    vocab = DatasetVocabulary("nr", "what", "noted", "happened")
+    given = [ValidatedInput("a", schema, has_retractions=False, vocab=vocab)]
+    query = sql("SELECT happened AS event_time, nr AS n, what AS op FROM a")
+    found = Tables(tmp_path).engine.validate(query, given, DEFAULT_VOCAB, preprocess=False)
+    assert found.output_schema is not None
+    assert found.output_schema.field("n").type == pa.int64()
+    assert found.output_schema.field("op").type == pa.int32()
 
 
 def test_slices_that_others_wrote_are_evened_out(tables: Tables) -> None:

@@ -96,6 +96,10 @@ _COMMANDS: Final = {
     "CompoundBody": "a script (BEGIN … END)",
     "UnresolvedSubqueryAlias": "this kind of subquery",
 }
+_INSTEAD: Final = {
+    "RelationTimeTravel": AS_OF_HINT,
+    "UnresolvedQualify": "put the window function into a subquery, and its condition into WHERE",
+}
 _VERBS: Final = (
     "Add",
     "Alter",
@@ -249,7 +253,13 @@ def refuse_constant_rows(plan: Plan, where: str, inputs: Collection[str] = ()) -
     Raises:
         InvalidQueryError: There are some.
     """
-    if any(node.kind in _CONSTANT_LEAVES for node in plan.walk(inputs)):
+    kinds = {node.kind for node in plan.walk(inputs)}
+    if "LateralJoin" in kinds and "Generate" in kinds and kinds & _CONSTANT_LEAVES:
+        raise InvalidQueryError(
+            f"{where}: LATERAL with a function that makes rows is not supported",
+            hint="write LATERAL VIEW explode(list) name AS column",
+        )
+    if kinds & _CONSTANT_LEAVES:
         raise InvalidQueryError(
             f"{where}: VALUES, or a SELECT without FROM, gives rows that come from no input",  # noqa: S608
             hint="each run would add them again; put them into a dataset of their own",
@@ -264,10 +274,9 @@ def _check_node_kind(node: Plan, where: str, allowed: Collection[str]) -> None:
         node.kind.startswith(_VERBS) or node.kind.endswith(("Command", "Statement"))
     ):
         what = f"the statement {_words(node.kind)}"
-    one_query = "a step is one query: SELECT …, with WITH if needed"
     raise InvalidQueryError(
         f"{where}: {what or 'the construct ' + node.kind} is not allowed{node.place}",
-        hint=AS_OF_HINT if node.kind == "RelationTimeTravel" else one_query,
+        hint=_INSTEAD.get(node.kind, "a step is one query: SELECT …, with WITH if needed"),
     )
 
 

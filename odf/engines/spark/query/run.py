@@ -29,6 +29,7 @@ from odf.engines.host.queries import (
 from odf.engines.spark.catalyst import Catalyst, translated_errors
 from odf.engines.spark.collect import SMALL_ROWS, collect
 from odf.engines.spark.merge.frames import read_parquet
+from odf.engines.spark.query.advice import advice, advised
 from odf.engines.spark.query.inputs import (
     PreparedInput,
     prepare_empty,
@@ -52,7 +53,7 @@ from odf.engines.spark.query.validate import (
     check_steps,
 )
 from odf.engines.spark.stateful.base import StatefulRun, state_key
-from odf.engines.spark.stateful.checkpoint import read_state
+from odf.engines.spark.stateful.checkpoint import is_state, read_state
 from odf.engines.spark.stateful.classify import classify
 from odf.engines.spark.stateful.dispatch import run_stateful
 from odf.engines.spark.stateful.kinds import Classified, QueryInput, QueryKind, Question
@@ -140,7 +141,7 @@ def _opened(
     analysed = analyse_steps(spark, job.transform, names, incremental=True)
     schema = result_schema(analysed.frame)
     check_result(schema, job.vocab)
-    inputs = tuple(QueryInput(view.alias, view.vocab) for view in job.inputs)
+    inputs = tuple(QueryInput(view.alias, view.vocab, view.has_retractions) for view in job.inputs)
     question = Question(Catalyst(spark), analysed, inputs, job.vocab, job.transform)
     return OpenedQuery(new, question, classify(question), schema)
 
@@ -194,11 +195,15 @@ def validate(
     if preprocess:
         return QueryValidation(STATELESS if analysed.stateless else PREPROCESS, schema)
     check_result(schema, vocab)
-    classified = classify(_question(spark, query, analysed, inputs, vocab))
+    question = _question(spark, query, analysed, inputs, vocab)
+    with advised(question):
+        classified = classify(question)
+    warnings = classified.warnings
     if classified.kind is QueryKind.STATELESS:
         warnings = retraction_warnings(schema, inputs, vocab)
-    else:
-        warnings = classified.warnings
+    elif classified.kind is QueryKind.WHOLE_HISTORY:
+        instead = advice(question)
+        warnings = (*warnings, instead) if instead else warnings
     if analysed.drops_order:
         warnings = (*warnings, ORDER_WARNING)
     return QueryValidation(str(classified.kind), schema, warnings, classified.words)
@@ -213,6 +218,8 @@ def migrate(
     scratch: Path,
 ) -> Migration:
     """Say whether the state of another query goes on with this one (see `Engine.migrate`)."""
+    if not is_state(checkpoint):
+        return Migration("it is the state of another engine", {})
     owner, state = read_state(checkpoint, scratch / "state")
     lost = {name: pq.read_metadata(path).num_rows for name, path in state.tables.items()}
     if any(given.schema is None for given in inputs):

@@ -2,6 +2,7 @@
 
 All current rows of the inputs are kept. Only groups that new rows or retractions belong to are
 computed again, each from its rows in one order; that is what a single run over all rows computes.
+Where the group of a retraction can be another one than that of its row, all are computed again.
 """
 
 from pathlib import Path
@@ -52,7 +53,7 @@ def run_by_rows(run: StatefulRun, query: GroupedQuery, kept: GroupTable | None) 
     scratch = run.job.scratch
     small = sum(given.rows for given in run.new) <= SMALL_ROWS
     touched = None
-    if kept is not None:
+    if kept is not None and not query.reads_places:
         found = compute(run.spark, query.keys_of(query.child), scratch / "touched", small=small)
         touched = found.frame
     live = [
@@ -65,9 +66,10 @@ def run_by_rows(run: StatefulRun, query: GroupedQuery, kept: GroupTable | None) 
     labels = [*key_labels(query.key_names), *value_labels(query.columns)]
     schema = arrow_schema_of(new.select(*keys, *values))
     path = old = None
-    if kept is not None and touched is not None:
+    if kept is not None:
         path = kept.fitted(labels, schema, scratch / "fitted.parquet")
-        old = rows_with_keys(read_table(run.spark, path), touched, keys)
+        old = read_table(run.spark, path)
+        old = old if touched is None else rows_with_keys(old, touched, keys)
     changes = find_changes(old, new, keys, values, scratch / "changes", small=small)
     table = scratch / "groups.parquet"
     write_table(table, schema, path, changes.old_positions(), changes.new_rows())

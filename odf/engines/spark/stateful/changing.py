@@ -68,6 +68,14 @@ def run_changing(run: StatefulRun) -> Rows:
         return Rows(schema, iter(()))
     kept = GroupTable.of(run)
     way = kept.way if kept else _first_way(run, query, retracts=retracts)
+    if way == BY_PARTIALS and retracts and query.reads_places:
+        raise BadInputError(
+            "rows are retracted from groups that depend on the offset or system time of rows, and "
+            "the rows were not kept",
+            reason="retraction",
+            hint="reset the dataset and pull it again: a first run that sees retractions keeps "
+            "the rows",
+        )
     runner = _RUNNERS.get(way)
     if runner is None:
         raise BadInputError(f"the checkpoint is damaged: {way!r}", reason="checkpoint")
@@ -95,7 +103,9 @@ def _may_retract_what_was_not_read(view: InputView) -> bool:
 def _way(query: GroupedQuery, *, can_retract: bool) -> str:
     """Choose what is kept: both ways give the same rows."""
     partials = Partials(query)
-    if not partials.are_exact or (can_retract and partials.has_extremes):
+    if not partials.are_exact:
+        return BY_ROWS
+    if can_retract and (partials.has_extremes or query.reads_places):
         return BY_ROWS
     return BY_PARTIALS
 

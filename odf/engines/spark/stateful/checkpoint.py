@@ -179,6 +179,16 @@ class State:
         return path
 
 
+def is_state(path: Path) -> bool:
+    """Tell whether a file is a state of this engine, be it damaged; others look different."""
+    try:
+        with tarfile.open(path, "r:") as archive:
+            first = archive.next()
+    except (tarfile.TarError, OSError, ValueError):
+        return False
+    return first is not None and first.name == _DESCRIPTION
+
+
 def read_state(path: Path, scratch: Path) -> tuple[StateKey, State]:
     """Read a state and what it is of.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from odf.data.types import slice_type
 from odf.engines.spark.catalyst import Expression, Plan
 from odf.engines.spark.stateful.base import StatefulRun
 from odf.engines.spark.stateful.kinds import Question, Stateful, carry
+from odf.engines.spark.stateful.lineage import Origin, columns_read
 from odf.engines.spark.stateful.nodes import AggregateParts, Nodes
 from odf.engines.spark.stateful.shape import find_stateful
 from odf.engines.spark.stateful.tables import arrow_schema_of, can_be_kept
@@ -92,6 +94,23 @@ class GroupedQuery:
             return False
         frame = self.nodes.frame(self.nodes.project(self.parts.keys, self.child))
         return can_be_kept(frame.toDF(*self.key_columns))
+
+    @cached_property
+    def reads_places(self) -> bool:
+        """Whether the groups depend on where in its input a row stands, and when it came there.
+
+        A retraction has an offset and a system time of its own: by them it belongs to another group
+        than the row that it retracts.
+        """
+        parts = [Expression(key) for key in self.parts.keys]
+        parts += [Expression(function.java) for function in self.parts.functions]
+        wanted: set[int] = set().union(*(part.mentioned for part in parts))
+        read = columns_read(self.child, wanted, self.offsets)
+        return any(
+            Origin(given.view, name) in read
+            for given in self._inputs
+            for name in (given.vocab.offset_column, given.vocab.system_time_column)
+        )
 
     def result_schema(self, operation: str) -> pa.Schema:
         """Return the columns of the result as a slice has them, the operation last.

@@ -78,7 +78,7 @@ def derive_join(question: Question, found: Stateful) -> JoinTimes | str:
     right = _event_times(question, found.below[1])
     if not left or not right:
         return "a side of the join does not hand on the event time of its input"
-    limits = range_of(_conditions(found), left, right)
+    limits = range_of(_conditions(found), _renamed(found, left), _renamed(found, right))
     if limits.lower is None or limits.upper is None:
         return (
             "the join has no range of event times on both sides: add for example AND "
@@ -118,8 +118,7 @@ def _event_times(question: Question, side: Plan) -> dict[int, tuple[Any, frozens
 def _conditions(found: Stateful) -> Iterator[Expression]:
     """Yield what has to hold for two rows to be joined.
 
-    A filter above an inner join is a part of its condition; what it says of columns that were
-    computed in between names other columns.
+    A filter above an inner join is a part of its condition.
     """
     nodes = [found.node]
     if found.node.join_type in _INNER:
@@ -127,6 +126,20 @@ def _conditions(found: Stateful) -> Iterator[Expression]:
     for node in nodes:
         if node.condition is not None:
             yield from conjuncts(node.condition)
+
+
+def _renamed(
+    found: Stateful, times: dict[int, tuple[Any, frozenset[int]]]
+) -> dict[int, tuple[Any, frozenset[int]]]:
+    """Return the event times of a side, also as they are called above the join."""
+    known = dict(times)
+    for node in reversed(found.above):
+        for java in node.projected if node.kind == "Project" else ():
+            named = Expression(java)
+            inner = named.children[0].attribute_id if named.kind == "Alias" else None
+            if inner in known:
+                known[named.output_id] = known[inner]
+    return known
 
 
 def _completion(join_type: str, after: int, before: int) -> str:

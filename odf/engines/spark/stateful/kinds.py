@@ -32,8 +32,8 @@ class QueryInput:
     Attributes:
         alias: Name of the view.
         vocab: Names of the system columns in it, all four filled.
-        has_retractions: Whether its rows can hold operations other than append; None while a
-            query runs, when that was asked before.
+        has_retractions: Whether its rows can hold operations other than append; None if that is
+            not known, or was asked before.
     """
 
     alias: str

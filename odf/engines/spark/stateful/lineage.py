@@ -78,6 +78,47 @@ def views_below(plan: Plan, views: Collection[str]) -> list[str]:
     ]
 
 
+def columns_read(plan: Plan, wanted: Collection[int], views: Collection[str]) -> frozenset[Origin]:
+    """Find the columns of views that decide on columns of a plan: their values, and which rows.
+
+    Args:
+        plan: An analysed plan that maps each row by itself.
+        wanted: The columns.
+        views: Names of the views at which the search ends, casefolded.
+    """
+    if plan.kind == "View" and plan.view_name.casefold() in views:
+        return frozenset(
+            Origin(plan.view_name.casefold(), name)
+            for (name, _), number in zip(plan.output, plan.output_ids, strict=True)
+            if number in wanted
+        )
+    if plan.kind == "Union":
+        places = [place for place, number in enumerate(plan.output_ids) if number in wanted]
+        below = [{child.output_ids[place] for place in places} for child in plan.children]
+    else:
+        below = [_mentioned_for(plan, set(wanted))] * len(plan.children)
+    found = (
+        columns_read(child, numbers & set(child.output_ids), views)
+        for child, numbers in zip(plan.children, below, strict=True)
+    )
+    return frozenset().union(*found)
+
+
+def _mentioned_for(plan: Plan, wanted: set[int]) -> set[int]:
+    """Return the columns below a node that decide on some of its columns."""
+    match plan.kind:
+        case "Project":
+            named = [item for item in plan.expressions if item.output_id in wanted]
+            return set().union(*(item.mentioned for item in named))
+        case "Expand":
+            places = [place for place, number in enumerate(plan.output_ids) if number in wanted]
+            values = [values[place] for values in plan.expand_lists for place in places]
+            return set().union(*(value.mentioned for value in values))
+        case "Filter" | "Generate":
+            return wanted.union(*(item.mentioned for item in plan.expressions))
+    return wanted
+
+
 def _through_projection(plan: Plan, attribute_id: int, views: Collection[str]) -> frozenset[Origin]:
     for named in plan.expressions:
         if named.output_id == attribute_id:

@@ -149,6 +149,10 @@ class Nodes(Catalyst):
         made = getattr(analysis, "UnresolvedFunction$")
         return getattr(made, "MODULE$").apply(function, self.sequence(list(arguments)), False)
 
+    def without_negative_zero(self, expression: Any) -> Any:
+        """Return an expression with 0.0 for each -0.0 in its value, inside of structures too."""
+        return self._module("optimizer", "NormalizeFloatingNumbers").normalize(expression)
+
     def order_of(self, sort: Plan) -> list[Any]:
         """Return the order of a `Sort` or `Window`, as `SortOrder` objects."""
         return _items(sort.java.order() if sort.kind == "Sort" else sort.java.orderSpec())

@@ -22,9 +22,11 @@ _ORDERED_SETTINGS: Final = {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str((1 << 31) - 1),
 }
 _SAFE: Final = frozenset(
-    {"Count", "Min", "Max", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg", "CountIf"}
+    {"Count", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg", "CountIf"}
 )
-_SAFE_IF_EXACT: Final = frozenset({"Sum", "Average"})
+_EXTREMES: Final = frozenset({"Min", "Max"})
+_COLLATED: Final = "collate"
+_FLOATING: Final = ("double", "float")
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 _LIMITS: Final = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
 _KEEP_ORDER: Final = frozenset({"Project", "SubqueryAlias", "View", "PipeOperator"})
@@ -45,9 +47,24 @@ def is_order_sensitive(function: AggregateFunction) -> bool:
     """Tell whether a result depends on the order of the rows; functions not known here do."""
     if function.kind in _SAFE:
         return False
-    if function.kind in _SAFE_IF_EXACT:
-        return not is_exact_number(function.arguments[0].type_name)
+    type_name = function.arguments[0].type_name if function.arguments else ""
+    match function.kind:
+        case kind if kind in _EXTREMES:
+            # Texts that are equal for a collation are not the same.
+            return _COLLATED in type_name
+        case "Sum":
+            return not is_exact_number(type_name)
+        case "Average":
+            # Spark adds integers up as DOUBLE, which is exact for sums up to 2^53.
+            return not is_exact_number(type_name) or type_name == "bigint"
     return True
+
+
+def is_floating_extreme(function: AggregateFunction) -> bool:
+    """Tell of a minimum or maximum that could be 0.0 or -0.0, which are equal, by chance."""
+    return function.kind in _EXTREMES and any(
+        name in function.arguments[0].type_name for name in _FLOATING
+    )
 
 
 def keyed(nodes: Nodes, parts: AggregateParts, child: Plan) -> Plan:
@@ -75,21 +92,35 @@ def group_in_order(nodes: Nodes, parts: AggregateParts, rows: Plan, order: Seque
     """
     keys = [key.toAttribute() for key in parts.keys]
     by = [*keys, *order]
-    together = nodes.gathered([item for item in by if nodes.can_be_sorted(item)], rows)
+    return _grouped(
+        nodes, parts, nodes.gathered([item for item in by if nodes.can_be_sorted(item)], rows)
+    )
+
+
+def _grouped(nodes: Nodes, parts: AggregateParts, rows: Plan) -> Plan:
+    """Return the keys and the results of the functions; extremes that are zero are 0.0."""
+    keys = [key.toAttribute() for key in parts.keys]
     found = [nodes.named(function.java, function.name) for function in parts.functions]
-    grouped = nodes.aggregate(keys, [*keys, *found], together)
-    values = [attribute for _, attribute in grouped.output[len(keys) :]]
-    results = [
-        nodes.as_attribute(value, function.result)
-        for value, function in zip(values, parts.functions, strict=True)
-    ]
+    grouped = nodes.aggregate(keys, [*keys, *found], rows)
+    results = []
+    for (_, value), function in zip(grouped.output[len(keys) :], parts.functions, strict=True):
+        made = nodes.without_negative_zero(value) if is_floating_extreme(function) else value
+        results.append(nodes.as_attribute(made, function.result))
     return nodes.project([*keys, *results], grouped)
+
+
+def _in_any_order(nodes: Nodes, aggregate: Plan, parts: AggregateParts) -> Plan:
+    """Return an aggregate none of whose functions depends on the order of the rows."""
+    if not any(is_floating_extreme(function) for function in parts.functions):
+        return aggregate
+    rows = keyed(nodes, parts, parts.child)
+    return nodes.project(parts.outputs, _grouped(nodes, parts, rows))
 
 
 def order_aggregate(nodes: Nodes, aggregate: Plan, inputs: Mapping[str, str]) -> Plan:
     """Return an aggregate whose functions get their rows by branch of the union, then offset.
 
-    One that depends on no order is left as it is.
+    One that depends on no order gets its rows as they come.
 
     Args:
         nodes: Spark's analyser.
@@ -98,7 +129,7 @@ def order_aggregate(nodes: Nodes, aggregate: Plan, inputs: Mapping[str, str]) ->
     """
     parts = nodes.take_apart(aggregate)
     if not any(is_order_sensitive(function) for function in parts.functions):
-        return aggregate
+        return _in_any_order(nodes, aggregate, parts)
     carried = offset_carrier(nodes, inputs).carry(parts.child)
     rows = keyed(nodes, parts, carried.plan)
     grouped = group_in_order(nodes, parts, rows, carried.hidden)
@@ -156,7 +187,7 @@ class TotalOrder:
         over = self._nodes.with_child(node, self.rewrite(child))
         parts = self._nodes.take_apart(over)
         if not any(is_order_sensitive(function) for function in parts.functions):
-            return over
+            return _in_any_order(self._nodes, over, parts)
         rows = keyed(self._nodes, parts, parts.child)
         grouped = group_in_order(self._nodes, parts, rows, self._columns(parts.child))
         return self._nodes.project(parts.outputs, grouped)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from odf.engines.spark.catalyst import Plan
 from odf.engines.spark.required import has_required_parts
 from odf.engines.spark.stateful.grouped import GroupedQuery
-from odf.engines.spark.stateful.nodes import AggregateFunction
-from odf.engines.spark.stateful.ordered import is_exact_number
+from odf.engines.spark.stateful.nodes import AggregateFunction, Nodes
+from odf.engines.spark.stateful.ordered import is_exact_number, is_floating_extreme
 from odf.engines.spark.stateful.tables import can_be_kept
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Partials:
         values: list[Any] = [*self._query.parts.keys, weight]
         names = [*self._query.key_columns, WEIGHT]
         for number, function in enumerate(self._query.parts.functions):
-            for name, expression in _arguments(number, function):
+            for name, expression in _arguments(nodes, number, function):
                 values.append(nodes.named(expression, name))
                 names.append(name)
         frame = nodes.frame(nodes.project(values, rows)).toDF(*names)
@@ -213,11 +213,13 @@ class Partials:
         return frame.groupBy(*keys).agg(*[functions.expr(column) for column in columns])
 
 
-def _arguments(number: int, function: AggregateFunction) -> list[tuple[str, Any]]:
+def _arguments(nodes: Nodes, number: int, function: AggregateFunction) -> list[tuple[str, Any]]:
     found = [
         (f"a{number}_{position}", argument.java)
         for position, argument in enumerate(function.arguments)
     ]
+    if is_floating_extreme(function):
+        found = [(name, nodes.without_negative_zero(value)) for name, value in found]
     if function.condition is not None:
         found.append((f"f{number}", function.condition.java))
     return found

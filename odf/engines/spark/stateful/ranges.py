@@ -165,6 +165,8 @@ def _sum(expression: Expression) -> _Sum | None:
         if first is None or second is None:
             return None
         return first.plus(second if kind in _PLUS else second.negated())
+    if kind == "AddMonths":
+        return _months_later(*children)
     if kind in ("TruncTimestamp", "TruncDate"):
         return _truncated(expression)
     return None
@@ -209,6 +211,14 @@ def _constant(expression: Expression) -> _Sum | None:
     if dtype.startswith("interval"):
         return _Sum((), int(value) // 1000, -(-int(value) // 1000))
     return None
+
+
+def _months_later(day: Expression, months: Expression) -> _Sum | None:
+    """Return a day some months later; in a shorter month it is the last one."""
+    found = _sum(day)
+    if found is None or not months.is_constant or months.value is None:
+        return None
+    return found.plus(_months(int(months.value)))
 
 
 def _months(count: int) -> _Sum:

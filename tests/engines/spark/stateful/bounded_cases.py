@@ -107,6 +107,18 @@ CASES = {
         BETWEEN a.event_time - INTERVAL 3 HOURS AND a.event_time + INTERVAL 12 HOURS
         """,
     ),
+    "inner, by a filter over other names": Case(
+        """
+        SELECT greatest(at, later) AS event_time, v, w
+        FROM (SELECT t.event_time AS at, u.happened AS later, t.v, u.v AS w FROM t JOIN u USING (k))
+        WHERE later BETWEEN at - INTERVAL 7 HOURS AND at + INTERVAL 2 HOURS
+        """,
+        {"t": T, "u": U},
+        """
+        SELECT greatest(event_time, happened) AS e, t.v, u.v AS w, e AS c FROM t JOIN u USING (k)
+        WHERE happened BETWEEN event_time - INTERVAL 7 HOUR AND event_time + INTERVAL 2 HOUR
+        """,
+    ),
     "left, only later": Case(
         """
         SELECT a.event_time, a.k, a.v, b.v AS w FROM t a LEFT JOIN u b ON a.k = b.k AND a.v < b.v

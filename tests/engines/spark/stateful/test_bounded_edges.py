@@ -20,7 +20,7 @@ from odf.errors import BadInputError, InvalidQueryError
 from odf.metadata.model import DEFAULT_VOCAB, DatasetVocabulary
 from tests.engines.spark.spark_ingestor import sql
 from tests.engines.spark.stateful.histories import DAY, HOUR, D, T, U
-from tests.engines.spark.stateful.replay import Block, Replay, Shape
+from tests.engines.spark.stateful.replay import MOMENT, Block, Replay, Shape
 
 pytestmark = pytest.mark.spark
 
@@ -135,6 +135,28 @@ KEPT = "keeps the rows after the watermark"
                 "INTERVAL 1 MONTH AND date_trunc('hour', b.event_time) <= a.event_time"
             ),
             "inner join within 31 days 1 hour, keeps 31 days of rows",
+        ),
+        (
+            (
+                "SELECT at AS event_time FROM (SELECT *, now AS later FROM (SELECT a.event_time AS "
+                "at, b.event_time AS now FROM t a JOIN s b ON a.k = b.k)) "
+                "WHERE later BETWEEN at AND at + INTERVAL 1 HOUR"
+            ),
+            "inner join within 1 hour, keeps 1 hour of rows",
+        ),
+        (
+            (
+                "SELECT a.event_time FROM t a JOIN s b ON b.event_time BETWEEN a.event_time AND "
+                "add_months(a.event_time, 2)"
+            ),
+            "inner join within 62 days, keeps 62 days of rows",
+        ),
+        (
+            (
+                "SELECT a.event_time FROM t a JOIN s b ON b.event_time <= a.event_time AND "
+                "b.event_time >= add_months(a.event_time, -1)"
+            ),
+            "inner join within 32 days, keeps 32 days of rows",
         ),
         (
             "SELECT a.event_time FROM t a FULL JOIN t b ON a.event_time = b.event_time",
@@ -276,6 +298,23 @@ def test_results_come_by_event_time_then_values(replay: Callable[..., Replay]) -
     ]
 
 
+def test_averages_of_large_integers_are_added_up_in_order(
+    engine: SparkEngine, tmp_path: Path
+) -> None:
+    shape = Shape(pa.schema([("event_time", MOMENT), ("v", pa.int64())]))
+    query = (
+        "SELECT window.end AS event_time, avg(v) AS a FROM "
+        "(SELECT event_time, v FROM t UNION ALL SELECT event_time, v FROM s) "
+        "GROUP BY window(event_time, '1 day')"
+    )
+    dataset = Replay(engine, tmp_path / "d", sql(query), {"t": shape, "s": shape})
+    large = ({"event_time": HOUR, "v": 1 << 53},)
+    small = ({"event_time": HOUR, "v": 1}, {"event_time": HOUR, "v": 1})
+    (found,) = dataset.run([(1, Block("t", large, DAY)), (1, Block("s", small, DAY))])
+    # In DOUBLE 2^53 + 1 is 2^53; the two small ones together would make a difference.
+    assert found["a"] == 2.0**53 / 3
+
+
 def test_results_too_large_for_memory_are_the_same(
     replay: Callable[..., Replay], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,6 +452,22 @@ def test_a_state_of_something_else_is_given_up_with_its_rows_counted(
     found = migrate(engine, dataset, query)
     assert reason in found.reason
     assert found.discarded == {"input-0": 2}
+
+
+@pytest.mark.parametrize("content", ["savepoint", "text", ""])
+def test_the_state_of_another_engine_is_given_up(
+    content: str, engine: SparkEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "checkpoint"
+    if content == "savepoint":
+        (tmp_path / "savepoint-1").mkdir()
+        with tarfile.open(path, "w") as archive:
+            archive.add(tmp_path / "savepoint-1", "savepoint-1")
+    else:
+        path.write_text(content)
+    given = [ValidatedInput("t", T.schema, has_retractions=False, vocab=T.vocab)]
+    found = engine.migrate(sql(DAILY), given, DEFAULT_VOCAB, path)
+    assert (found.reason, found.discarded) == ("it is the state of another engine", {})
 
 
 def test_migration_refuses_what_a_run_refuses(
