@@ -42,7 +42,14 @@ MAX_WARM_RECORD: Final = 64 * 1024
 """Bytes of the file about a host that stays, and of its answers: some hundreds in truth."""
 
 LEASE_ANSWER_SECONDS: Final = 10.0
-"""For a host that stays to answer on its lease: at once, unless the machine is swapping."""
+"""For a host that stays to answer, where nobody can tell whether its process still works."""
+
+HOST_SILENCE_SECONDS: Final = 1.0
+"""For a host that stays to answer, before its process is looked at: it answers within milliseconds,
+also while it works for another command."""
+
+HOST_WATCH_SECONDS: Final = 0.5
+"""For watching a silent process: one that works, or waits for its turn or a disk, shows within."""
 
 CONTAINER_CALL_SECONDS: Final = 60.0
 """For one question to docker or podman, or for running an empty program: 0.1 to 0.7 s when idle."""
@@ -153,11 +160,31 @@ READ_TIMEOUT: Final = 60.0
 MAX_TYPE_DEPTH: Final = 12
 """Nesting of column types; deeper ones do not fit the record in MAX_FLATBUFFER_DEPTH tables."""
 
+READING_MEMORY: Final = 2 * 1024**3
+"""Bytes of memory for reading a stranger's slices, where one page of a file can say that it has as
+many; honest ones are read with some hundred megabytes."""
+
+READING_SECONDS: Final = 600.0
+"""For reading a stranger's slice, however small: a kilobyte can stand for any number of rows."""
+
+READING_SECONDS_PER_MEGABYTE: Final = 1.0
+"""The same for each megabyte of a slice; real ones take a hundredth of that."""
+
+MAX_READING_ANSWER: Final = 64 * 1024**2
+"""Bytes of what is said about a stranger's slice, without rows; the longest part is its schema."""
+
+READING_THREADS: Final = 8
+"""Threads with which a stranger's slices are decoded; each takes memory of its own."""
+
 MAX_SLICE_COLUMNS: Final = 10_000
 """Columns (leaves of the schema) and row groups of a slice file, before its footer is believed."""
 
 MAX_SLICE_FOOTER_TEXT: Final = 16 * 1024 * 1024
 """Longest text in the footer of a slice file; the longest real one is the Arrow schema."""
+
+MAX_UNENDED_RECORD: Final = 1024 * 1024
+"""Bytes behind a quote that is never closed that are set aside as one row; so much is a few lines
+at the end of a file, more is the file."""
 
 MAX_CSV_HEADER_SIZE: Final = 1024 * 1024
 """Longest first record of a CSV file; the widest real tables have some 10,000 columns."""

@@ -34,6 +34,7 @@ VARIABLES: Final[dict[str, str]] = {
     "XDG_DATA_HOME": "private keys are kept in odf/keys below it",
     "XDG_CACHE_HOME": "what can be rebuilt is kept in odf below it",
     "XDG_CONFIG_HOME": "the user's configuration is odf/config.yaml below it",
+    "XDG_RUNTIME_DIR": "sockets of engines are made below it; else in a temporary folder",
 }
 """Every variable that is heeded, with what it does."""
 
@@ -171,6 +172,7 @@ class Environment:
             data_home=self._home("XDG_DATA_HOME", ".local/share"),
             cache_home=self._home("XDG_CACHE_HOME", ".cache"),
             config_home=self._home("XDG_CONFIG_HOME", ".config"),
+            runtime_home=self._runtime_home(),
             java_home=Path(java_home) if java_home else None,
             runtime=self._runtime(),
             allow_unsandboxed=flags.allow_unsandboxed or self._flag("ODF_ALLOW_UNSANDBOXED"),
@@ -229,6 +231,10 @@ class Environment:
         if not home:
             raise UsageError(f"neither {variable} nor HOME is set, so there is no place for keys")
         return Path(home) / default
+
+    def _runtime_home(self) -> Path | None:
+        value = Path(self._value("XDG_RUNTIME_DIR") or "")
+        return value if value.is_absolute() else None
 
     def _value(self, name: str) -> str | None:
         return self._variables.get(name) or None

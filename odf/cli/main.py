@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -18,11 +19,17 @@ from odf.cli.app import NO_COMMAND, App
 from odf.cli.command import LazyGroup
 from odf.cli.environment import wants_json
 from odf.cli.output import StdoutClosedError, StdoutFailedError
-from odf.errors import OdfError, UsageError
+from odf.errors import OdfError, TransportError, UsageError
 
 _PROGRAM = "odf"
 _COMPLETE_VARIABLE = "_ODF_COMPLETE"
 _EXIT_STDOUT_CLOSED = 141
+_REFUSALS = frozenset(
+    (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
+        *(errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM),
+    )
+)
 _KEPT = "what was committed is kept; run the command again to go on"
 
 
@@ -168,6 +175,8 @@ def _reporting(app: App, arguments: list[str]) -> Iterator[list[int]]:
         outcome[0] = _fail(app, InterruptedRunError("interrupted", hint=_KEPT))
     except TerminatedError:
         outcome[0] = _fail(app, TerminatedRunError("terminated", hint=_KEPT))
+    except OSError as e:
+        outcome[0] = _fail_by_surroundings(app, e)
     except Exception as e:  # noqa: BLE001 - the last resort: people get a message, not a traceback
         outcome[0] = _fail_internally(app, e)
 
@@ -186,6 +195,18 @@ def _fail(app: App, error: OdfError) -> int:
     if error.__cause__ is not None and app.environment.debug(app.flags):
         app.plain_output().traceback("".join(traceback.format_exception(error)))
     return error.exit_code
+
+
+def _fail_by_surroundings(app: App, error: OSError) -> int:
+    """Report what the machine refused; anything else that the system says is a bug of ours."""
+    if error.errno not in _REFUSALS:
+        return _fail_internally(app, error)
+    where = f"{error.filename}: " if error.filename else ""
+    failure = TransportError(
+        f"{where}{error.strerror}", hint="is the disk full, or a folder not accessible?"
+    )
+    failure.__cause__ = error
+    return _fail(app, failure)
 
 
 def _fail_internally(app: App, error: Exception) -> int:

@@ -5,6 +5,9 @@ Only the command line reads flags and the environment; it turns them into `Setti
 """
 
 import contextlib
+import errno
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +15,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from odf.clock import Clock, SystemClock
+from odf.errors import AuthError, TransportError
+from odf.metadata.identity import DatasetID
 from odf.metadata.model import Timestamp
 from odf.workspace.keys import KeyStore
 from odf.workspace.runs import SCRATCH
-from odf.workspace.workspace import Workspace
+from odf.workspace.workspace import DatasetHandle, Workspace
 
 if TYPE_CHECKING:  # grpc is heavy, and most commands never talk to an engine
+    from odf.data.apart import ReaderApart
     from odf.runtimes.pool import EnginePool
+
+_READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR})
 
 DEFAULT_IDLE_SECONDS: Final = 600.0
 """How long an engine stays for a person at a terminal."""
@@ -42,6 +50,7 @@ class Settings:
         data_home: Where private keys live (`<data_home>/odf/keys`).
         cache_home: Where rebuildable things outside workspaces live.
         config_home: Where the user's configuration lives.
+        runtime_home: Where sockets are made; a temporary folder if None.
         java_home: A Java runtime to use instead of the one that came along.
         runtime: `auto`, `docker`, `podman`, `bubblewrap` or `process`; None takes the
             workspace's configuration.
@@ -59,6 +68,7 @@ class Settings:
     data_home: Path
     cache_home: Path
     config_home: Path
+    runtime_home: Path | None = None
     java_home: Path | None = None
     runtime: RuntimeName | None = None
     allow_unsandboxed: bool = False
@@ -100,8 +110,10 @@ class Context:
         self.progress: Progress = progress or _silent
         self.keys = KeyStore(settings.data_home)
         self._run_dir: Path | None = None
+        self._temporary: Path | None = None
         self._engines = engines
         self._owns_engines = engines is None
+        self._readers: dict[DatasetID, ReaderApart] = {}
 
     def now(self) -> Timestamp:
         """Return the current time as the chain writes it."""
@@ -124,9 +136,18 @@ class Context:
 
     @property
     def run_dir(self) -> Path:
-        """The folder for logs and scratch of this command; made when first asked for."""
+        """The folder for logs and scratch of this command; made when first asked for.
+
+        In a workspace that can only be read it is a temporary one: what is there can be verified
+        all the same.
+        """
         if self._run_dir is None:
-            self._run_dir = self.workspace.run_dir(self.command)
+            try:
+                self._run_dir = self.workspace.run_dir(self.command)
+            except (AuthError, TransportError) as error:
+                if getattr(error.__cause__, "errno", None) not in _READ_ONLY:
+                    raise
+                self._run_dir = self._temporary = Path(tempfile.mkdtemp(prefix="odf-run-"))
         return self._run_dir
 
     @property
@@ -148,6 +169,7 @@ class Context:
                     memory=config.engine_memory,
                     java_home=self.settings.java_home,
                     allow_unsandboxed=self.settings.allow_unsandboxed,
+                    socket_root=self.settings.runtime_home,
                     cache_home=self.settings.cache_home,
                     warm_folder=self.workspace.hosts_dir,
                     idle_seconds=self.idle_seconds,
@@ -159,8 +181,27 @@ class Context:
             )
         return self._engines
 
+    def reader_of(self, handle: DatasetHandle) -> "ReaderApart":
+        """What reads the slices of a stranger's dataset; none is started before it is used."""
+        if handle.id not in self._readers:
+            from odf.coordinator.reading import make_reader  # noqa: PLC0415
+
+            self._readers[handle.id] = make_reader(self, handle)
+        return self._readers[handle.id]
+
     def close(self) -> None:
-        """End the engines that this command started."""
+        """End the engines and readers that this command started."""
+        try:
+            self._end_all()
+        finally:
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+                self._run_dir = self._temporary = None
+
+    def _end_all(self) -> None:
+        for reader in self._readers.values():
+            reader.close()
+        self._readers = {}
         if self._engines is None or not self._owns_engines:
             return
         # Somebody at a terminal is going to run more commands, and cron is left in peace.

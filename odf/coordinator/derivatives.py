@@ -114,5 +114,5 @@ def _check_query(
         warnings = outcome.warnings
         record = replace(record, query_class=outcome.query_class, description=outcome.description)
         keep_query(handle, state.transform, record)
-    check_recompute(handle.alias, record)
+    check_recompute(handle.alias, record, warnings)
     return warnings

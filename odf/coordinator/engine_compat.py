@@ -17,8 +17,9 @@ from odf.coordinator.compat_record import (
     record_path,
 )
 from odf.coordinator.context import Context
-from odf.coordinator.engines import is_own, transform_surroundings
+from odf.coordinator.engines import transform_surroundings
 from odf.coordinator.lineage import inputs_of
+from odf.coordinator.reading import is_own
 from odf.errors import BadInputError, EngineUnavailableError, IntegrityError
 from odf.metadata.model import (
     AttachmentEmbedded,

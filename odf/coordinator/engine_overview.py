@@ -20,7 +20,7 @@ from odf.runtimes.container import list_containers, remove_leftovers
 from odf.runtimes.container_cli import ContainerCli, ContainerToolName
 from odf.runtimes.foreign import chosen_image
 from odf.runtimes.images import SPECS, pins
-from odf.runtimes.warm import running_hosts, stop_hosts
+from odf.runtimes.warm import HostStatus, WarmHost, running_hosts, stop_hosts
 
 if TYPE_CHECKING:
     from odf.coordinator.context import Context
@@ -76,6 +76,7 @@ class RunningEngine:
         place: Its process id or the name of its container.
         commands: How many commands use it; None where that is not known.
         idle_seconds: How long nobody has; None where that is not known.
+        answers: Whether it does, where it was asked.
     """
 
     engine: str | None
@@ -83,6 +84,7 @@ class RunningEngine:
     place: str
     commands: int | None = None
     idle_seconds: float | None = None
+    answers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,13 @@ class Stopped:
         engines: Engines that were waiting for the next command.
         containers: Containers whose command was killed.
         sockets: Folders of sockets whose command was killed.
+        used: Engines that were let alone, because commands use them.
     """
 
     engines: tuple[RunningEngine, ...]
     containers: tuple[str, ...]
     sockets: tuple[Path, ...]
+    used: tuple[RunningEngine, ...] = ()
 
 
 def known_engines(ctx: "Context | None") -> tuple[KnownEngine, ...]:
@@ -121,19 +125,32 @@ def runtime_statuses() -> tuple[RuntimeStatus, ...]:
 
 def running_engines(ctx: "Context | None") -> tuple[RunningEngine, ...]:
     """List what runs: hosts of the workspace that stay, and containers of this user."""
-    found: list[RunningEngine] = []
-    if ctx is not None:
-        for status in running_hosts(ctx.workspace.hosts_dir):
-            host = status.host
-            found.append(
-                RunningEngine(
-                    host.engine, host.runtime, str(host.pid), status.leases, status.idle_seconds
-                )
-            )
+    hosts = running_hosts(ctx.workspace.hosts_dir) if ctx is not None else ()
+    found = [_running(status) for status in hosts]
+    known = {status.host.container for status in hosts}
     for cli in _installed():
         with contextlib.suppress(EngineUnavailableError):
-            found += [RunningEngine(None, cli.name, name) for name in list_containers(cli)]
+            found += [
+                RunningEngine(None, cli.name, name)
+                for name in list_containers(cli)
+                if name not in known
+            ]
     return tuple(found)
+
+
+def _running(status: HostStatus) -> RunningEngine:
+    return RunningEngine(
+        status.host.engine,
+        status.host.runtime,
+        _place(status.host),
+        status.leases,
+        status.idle_seconds,
+        answers=status.leases is not None,
+    )
+
+
+def _place(host: WarmHost) -> str:
+    return host.container or str(host.pid)
 
 
 def stop_engines(ctx: "Context | None") -> Stopped:
@@ -142,13 +159,21 @@ def stop_engines(ctx: "Context | None") -> Stopped:
     Containers and sockets of commands that run are let alone.
     """
     engines: tuple[RunningEngine, ...] = ()
+    used: tuple[RunningEngine, ...] = ()
     if ctx is not None:
         engines = tuple(
-            RunningEngine(host.engine, host.runtime, str(host.pid))
+            RunningEngine(host.engine, host.runtime, _place(host))
             for host in stop_hosts(ctx.workspace.hosts_dir)
         )
+        used = tuple(map(_running, running_hosts(ctx.workspace.hosts_dir)))
     containers = tuple(name for cli in _installed() for name in remove_leftovers(cli))
-    return Stopped(engines, containers, remove_left_sockets(Path(tempfile.gettempdir())))
+    return Stopped(engines, containers, _without_left_sockets(ctx), used)
+
+
+def _without_left_sockets(ctx: "Context | None") -> tuple[Path, ...]:
+    runtime_home = None if ctx is None else ctx.settings.runtime_home
+    folders = dict.fromkeys((runtime_home, Path(tempfile.gettempdir())))
+    return tuple(path for one in folders if one is not None for path in remove_left_sockets(one))
 
 
 def _own_engine(name: str, statuses: tuple[EngineImageStatus, ...]) -> KnownEngine:

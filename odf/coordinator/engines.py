@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from odf.coordinator.compat_record import compatible_releases
 from odf.coordinator.context import Context
+from odf.coordinator.reading import is_own, slice_reader
 from odf.errors import EngineUnavailableError
 from odf.metadata.model import DatasetSnapshot, SetTransform, TransformSql
 from odf.protocol.releases import COMPATIBLE, RELEASES
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from odf.runtimes.client import EngineClient
 
 SPARK = "spark"
-
-
-def is_own(ctx: Context, handle: DatasetHandle) -> bool:
-    """Say whether a dataset is one's own: its key is here and it is not pulled from elsewhere."""
-    return ctx.keys.has(handle.id) and not handle.pull_aliases
 
 
 def transform_engine(
@@ -105,6 +101,7 @@ def transform_surroundings(ctx: Context, handle: DatasetHandle) -> TransformSurr
         clock=ctx.clock,
         engine=transform_engine(ctx, handle),
         report=lambda message: ctx.progress(str(handle.alias), message),
+        reader=slice_reader(ctx, handle),
     )
 
 

@@ -35,9 +35,18 @@ def guarded(ctx: Context, name: str, work: Callable[[], Result]) -> Result | Odf
             hint="is the disk full, or a folder not accessible?",
         )
     except Exception as error:  # noqa: BLE001 - the one dataset fails, the others go on
-        with (ctx.run_dir / "error.log").open("a") as log:
-            log.write(f"{name}:\n{traceback.format_exc()}\n")
         return InternalError(
             f"{name}: internal error: {type(error).__name__}: {error}",
-            hint=f"this is a bug in odf; the traceback is in {ctx.run_dir / 'error.log'}",
+            hint=f"this is a bug in odf; {_logged(ctx, name)}",
         )
+
+
+def _logged(ctx: Context, name: str) -> str:
+    """Keep the traceback of what is being handled, where that is possible."""
+    try:
+        path = ctx.run_dir / "error.log"
+        with path.open("a") as log:
+            log.write(f"{name}:\n{traceback.format_exc()}\n")
+    except (OSError, OdfError) as error:
+        return f"its traceback could not be kept: {error}"
+    return f"the traceback is in {path}"

@@ -4,7 +4,8 @@ from functools import partial
 
 from odf.coordinator.consent import permitted
 from odf.coordinator.context import Context
-from odf.coordinator.engines import SPARK, ingest_engine, is_own, transform_engine
+from odf.coordinator.engines import SPARK, ingest_engine, transform_engine
+from odf.coordinator.reading import is_own, slice_reader
 from odf.ingest.surroundings import DEFAULT_RETRACT_SHARE, IngestOptions, IngestSurroundings
 from odf.runtimes.commands import CommandRunner
 from odf.runtimes.source_container import ContainerRunner
@@ -18,6 +19,7 @@ def ingest_options(
     allow_retract: bool,
     allow_empty: bool,
     take_late: bool = False,
+    reread_reorganised: bool = False,
     quarantine: bool = False,
 ) -> IngestOptions:
     """Return what is allowed: what the caller says, and what the configuration says."""
@@ -30,6 +32,7 @@ def ingest_options(
         if settings.max_retract is None
         else settings.max_retract,
         take_late=take_late,
+        reread_reorganised=reread_reorganised,
         quarantine_dir=ctx.workspace.quarantine_of(handle.alias) if quarantine else None,
         watermark_lag_ms=0 if lag is None else int(lag.total_seconds() * 1000),
     )
@@ -54,6 +57,7 @@ def ingest_surroundings(ctx: Context, handle: DatasetHandle) -> IngestSurroundin
         ethereum_nodes=ctx.workspace.config.ethereum_nodes or {},
         expect_work=partial(_start_early, ctx, handle),
         merge_dir=ctx.workspace.cache_dir / "merge" / handle.id.multibase,
+        reader=slice_reader(ctx, handle),
     )
 
 

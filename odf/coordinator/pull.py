@@ -31,6 +31,7 @@ class PullRequest:
         allow_retract: Accept snapshots that lose any number of rows.
         allow_empty: Accept source files without any content.
         take_late: Take files that came after their turn, too.
+        reread_reorganised: Read blocks of a chain again that was re-organised behind them.
         force: Take the other side's history even where it contradicts the local one.
         reset_diverged: Begin the history of derivatives anew whose input has become another one.
         set_watermark: Only say that one root dataset is complete up to this time.
@@ -44,6 +45,7 @@ class PullRequest:
     allow_retract: bool = False
     allow_empty: bool = False
     take_late: bool = False
+    reread_reorganised: bool = False
     force: bool = False
     reset_diverged: bool = False
     set_watermark: Timestamp | None = None
@@ -226,6 +228,7 @@ def _update(ctx: Context, request: PullRequest, handle: DatasetHandle, kind: Kin
                 allow_retract=request.allow_retract,
                 allow_empty=request.allow_empty,
                 take_late=request.take_late,
+                reread_reorganised=request.reread_reorganised,
                 quarantine=request.quarantine,
             ),
             ingest_surroundings(ctx, handle),

@@ -7,6 +7,7 @@ elsewhere; a query that has changed since makes it void.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,11 @@ WHOLE_HISTORY: Final = "whole history"
 
 _KIND: Final = "Query"
 _FIELDS: Final = ("transform", "class", "description", "allowRecompute")
+
+
+_BOUNDS: Final = (
+    "give it a bound: a window or an event-time range, or ASOF JOIN for the last known value"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +80,13 @@ def known_query(handle: DatasetHandle, transform: SetTransform) -> QueryRecord:
     )
 
 
-def check_recompute(name: object, record: QueryRecord) -> None:
+def check_recompute(name: object, record: QueryRecord, advice: Sequence[str] = ()) -> None:
     """Refuse a query whose every run costs as much as the first, unless that is wanted.
+
+    Args:
+        name: The dataset.
+        record: What is known about its query.
+        advice: What its engine says about it.
 
     Raises:
         InvalidQueryError: With what to write instead.
@@ -85,8 +96,7 @@ def check_recompute(name: object, record: QueryRecord) -> None:
     what = f": {record.description}" if record.description else ""
     raise InvalidQueryError(
         f"dataset {name}: the query has to be computed over the whole history in every run{what}",
-        hint="give it a bound: a window or an event-time range, or ASOF JOIN for the last known "
-        "value; or accept what it costs: odf add --allow-recompute",
+        hint=f"{'; '.join(advice) or _BOUNDS}; or accept what it costs: odf add --allow-recompute",
     )
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odf.coordinator.context import Context
+from odf.coordinator.reading import slice_reader
+from odf.data.readers import SliceReader
 from odf.errors import NotFoundError
 from odf.metadata.model import AddData, DatasetVocabulary, DataSlice, ExecuteTransform
 from odf.metadata.multiformats import Multihash
@@ -48,15 +50,12 @@ def tail(ctx: Context, ref: str, rows: int) -> Tail:
 
         bring_back(ctx, handle)
     vocab = handle.dataset.state().vocab
-    paths = _newest_slices(handle, rows)
-    if not paths:
-        return Tail(handle, None, vocab)
-    from odf.data.projection import read_tail  # noqa: PLC0415 - pyarrow only when there is data
-
-    return Tail(handle, read_tail(paths, rows), vocab)
+    reader = slice_reader(ctx, handle)
+    paths = _newest_slices(handle, rows, reader)
+    return Tail(handle, reader.tail(paths, rows) if paths else None, vocab)
 
 
-def _newest_slices(handle: DatasetHandle, rows: int) -> list[Path]:
+def _newest_slices(handle: DatasetHandle, rows: int, reader: SliceReader) -> list[Path]:
     """Find the slices that hold the last rows.
 
     Returns:
@@ -68,16 +67,18 @@ def _newest_slices(handle: DatasetHandle, rows: int) -> list[Path]:
         event = block.event
         if not isinstance(event, AddData | ExecuteTransform) or event.new_data is None:
             continue
-        found.insert(0, _slice_path(handle, event.new_data, block_hash))
+        found.insert(0, _slice_path(handle, event.new_data, block_hash, reader))
         missing -= event.new_data.num_records
         if missing <= 0:
             break
     return found
 
 
-def _slice_path(handle: DatasetHandle, data: DataSlice, block_hash: Multihash) -> Path:
+def _slice_path(
+    handle: DatasetHandle, data: DataSlice, block_hash: Multihash, reader: SliceReader
+) -> Path:
     if is_dropped(handle.dataset, data):
-        return rebuilt_slice(handle.dataset, data)
+        return rebuilt_slice(handle.dataset, data, reader)
     data_hash = data.physical_hash
     path = handle.dataset.stores.data.local_path(str(data_hash))
     if path is None or not path.is_file():

@@ -9,6 +9,7 @@ from odf.coordinator.engines import transform_surroundings
 from odf.coordinator.guard import guarded
 from odf.coordinator.lineage import inputs_of, with_inputs
 from odf.coordinator.ordering import inputs_first
+from odf.coordinator.reading import slice_reader
 from odf.coordinator.results import VerifiedDataset, VerifyFinding, VerifyReport
 from odf.coordinator.selection import select_local
 from odf.errors import NotFoundError
@@ -86,7 +87,8 @@ def _verify_one(
     def check() -> None:
         # What was found is kept when a later step fails: a forger could add one that does.
         ctx.progress(name, "checking hashes and rules")
-        report = verify_integrity(handle.dataset, now=ctx.now(), blocks=blocks)
+        reader = slice_reader(ctx, handle)
+        report = verify_integrity(handle.dataset, now=ctx.now(), blocks=blocks, reader=reader)
         results.append(_from_integrity(results[-1], report))
         if blocks is not None and has_blocks and results[-1].valid:
             _check_within(report, blocks)

@@ -71,11 +71,20 @@ def parse_ddl(schema: Sequence[str], *, force_utc: bool = True) -> tuple[Column,
     columns: list[Column] = []
     for number, item in enumerate(schema, 1):
         columns += _Parser(item, number, force_utc=force_utc).columns()
-    _check_names(columns)
+    check_names(columns)
     return tuple(columns)
 
 
-def _check_names(columns: Sequence[Column], where: str = "the schema") -> None:
+def check_names(columns: Sequence[Column], where: str = "the schema") -> None:
+    """Refuse columns whose names are equal or differ by case only.
+
+    Args:
+        columns: The columns.
+        where: What has them, for messages.
+
+    Raises:
+        DdlError: Two of them do.
+    """
     seen: dict[str, str] = {}
     for column in columns:
         folded = column.name.casefold()
@@ -267,7 +276,7 @@ class _Parser:
             fields.append(self._column(depth + 1))
         self._expect(">", "the fields of STRUCT")
         where = f"schema item {self._number}, position {opening.position}: STRUCT"
-        _check_names(fields, where)
+        check_names(fields, where)
         return DataType(Kind.STRUCT, fields=tuple(fields))
 
     def _scalar(self, kind: Kind, name: str, token: _Token) -> DataType:

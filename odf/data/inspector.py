@@ -6,7 +6,7 @@ refuses a commit or is only told to the user, callers decide.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,12 +72,17 @@ class SliceInfo:
     unpaired: tuple[str, ...]
 
 
-def inspect_slice(path: Path, vocab: DatasetVocabulary) -> SliceInfo:
+def inspect_slice(
+    path: Path,
+    vocab: DatasetVocabulary,
+    hashed: Callable[[Path], tuple[Multihash, int]] = physical_hash,
+) -> SliceInfo:
     """Read a slice file once, in bounded memory, and report what it is.
 
     Args:
         path: The Parquet file.
         vocab: The names of the system columns.
+        hashed: Gives the hash and the size of a file.
 
     Returns:
         The facts, with all breaches of the contract in `problems` and `unpaired`.
@@ -89,7 +94,7 @@ def inspect_slice(path: Path, vocab: DatasetVocabulary) -> SliceInfo:
     """
     with guarded(path), ThreadPoolExecutor(1, "odf-hash") as pool:
         # The bytes are hashed beside the rows: the second reader finds them in the page cache.
-        hashing = pool.submit(physical_hash, path)
+        hashing = pool.submit(hashed, path)
         file = open_parquet(path)
         schema = strip_metadata(file.schema_arrow)
         checks = _Checks(schema, vocab)

@@ -5,6 +5,7 @@ as an `OdfError` that names the file, and no more of a file is in memory than a 
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,7 +72,7 @@ def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pq.ParquetF
     # Only the schema and the row groups of the footer are looked at: pyarrow ends the process over
     # some damaged column metadata, where the path that reads rows raises.
     return pq.ParquetFile(
-        pa.OSFile(str(path), "rb"),
+        pa.OSFile(os.fsencode(path), "rb"),
         read_dictionary=list(dictionaries),
         pre_buffer=False,  # would hold whole row groups
         buffer_size=_READ_BUFFER,
@@ -127,7 +128,8 @@ class _RowSizes:
         """Return the bytes of a row of this row group, rather too many than too few."""
         metadata = self._metadata.row_group(group)
         encoded = int(metadata.total_byte_size // max(1, metadata.num_rows))
-        return max(encoded, self._fixed + self._longest_texts(group))
+        # At least one: a file need not have columns.
+        return max(1, encoded, self._fixed + self._longest_texts(group))
 
     def _longest_texts(self, group: int) -> int:
         if self._probe is None:

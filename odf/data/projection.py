@@ -5,7 +5,7 @@ been applied (ODF "Representation of retractions and corrections"). Both readers
 files, row groups and columns that they need.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ def read_tail(paths: Sequence[Path], n: int) -> pa.Table:
         missing -= table.num_rows
         if missing <= 0:
             break
-    return _concatenate(found[::-1])
+    return put_together(found[::-1])
 
 
 def _tail_of(path: Path, file: pq.ParquetFile, n: int) -> pa.Table:
@@ -99,14 +99,31 @@ def current_state(
         vocab.event_time_column,
     ]
     needed += [name for name in primary_key if name not in needed]
-    keys = _concatenate(
+    keys = put_together(
         [_read(path, lambda t: _until(t, vocab, as_at, as_of), needed) for path in paths]
     )
     alive = _alive(keys, primary_key, vocab)
-    state = _concatenate(
+    state = put_together(
         [_read(path, lambda t: _having(t, vocab.offset_column, alive)) for path in paths]
     )
     return state.sort_by(vocab.offset_column)
+
+
+def read_rows_with(path: Path, columns: Sequence[str], values: Iterable[int]) -> pa.Table:
+    """Return the rows of a Parquet file whose first column has one of some values.
+
+    Args:
+        path: The file; it need not be a slice.
+        columns: The columns that are wanted.
+        values: Values of the first of them.
+
+    Raises:
+        NotFoundError: The file is missing.
+        IntegrityError: It cannot be read.
+        BadInputError: It lacks a column.
+    """
+    wanted = pa.array(sorted(values), pa.int64())
+    return _read(path, lambda table: _having(table, columns[0], wanted), columns)
 
 
 def _alive(keys: pa.Table, primary_key: Sequence[str], vocab: DatasetVocabulary) -> pa.Array:
@@ -169,7 +186,7 @@ def _having(table: pa.Table, column: str, values: pa.Array) -> pa.Table:
     return table.filter(pc.is_in(table[column], value_set=values.cast(table[column].type)))
 
 
-def _concatenate(tables: Sequence[pa.Table]) -> pa.Table:
+def put_together(tables: Sequence[pa.Table]) -> pa.Table:
     """Put tables one after the other under the newest one's order of columns."""
     if not tables:
         return pa.table({})

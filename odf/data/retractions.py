@@ -8,8 +8,9 @@ bound they wait on disk, split by key; memory stays the same however long the hi
 """
 
 import hashlib
+import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odf.data.parquet import batches, guarded, open_parquet
 from odf.data.row_bytes import encode_rows
 from odf.errors import BadInputError
 from odf.metadata.model import DatasetVocabulary, OperationType
@@ -61,6 +63,37 @@ class WrongRetraction:
         if self.retracted is None:
             return f"{sign} at offset {self.offset} has no row of its key to retract"
         return f"{sign} at offset {self.offset} differs from the row at offset {self.retracted}"
+
+
+def wrong_retractions(
+    slices: Iterable[tuple[Path, bool]],
+    primary_key: Sequence[str],
+    vocab: DatasetVocabulary,
+    scratch: Path,
+) -> Iterator[WrongRetraction]:
+    """Find the wrong retractions in a history, in no particular order.
+
+    Args:
+        slices: The slices of the history, oldest first, and whether wrong retractions in them are
+            told of. Each is read before the next one is asked for.
+        primary_key: The columns that tell rows apart.
+        vocab: The names of the system columns.
+        scratch: A folder for what does not fit into memory.
+
+    Raises:
+        NotFoundError: A slice file is missing.
+        IntegrityError: A slice file cannot be read.
+        BadInputError: A key column or a system column does not exist.
+    """
+    check = RetractionCheck(primary_key, vocab, scratch)
+    try:
+        for path, judged in slices:
+            with guarded(path), open_parquet(path) as file:
+                for batch in batches(path, file):
+                    check.add(batch, judged=judged)
+        yield from check.finish()
+    finally:
+        check.close()
 
 
 class RetractionCheck:
@@ -140,7 +173,7 @@ class RetractionCheck:
             self._spill()
             self._open_files.close()
             for number in range(_SHARES):
-                with pa.OSFile(str(self._share(number)), "rb") as file:
+                with pa.OSFile(os.fsencode(self._share(number)), "rb") as file:
                     yield from _wrong(pa.ipc.open_stream(file).read_all())
                 self._share(number).unlink()
         finally:
@@ -186,7 +219,9 @@ class RetractionCheck:
         """Append what is held to the files of its keys' shares."""
         if not self._shares:
             for number in range(_SHARES):
-                file = self._open_files.enter_context(pa.OSFile(str(self._share(number)), "wb"))
+                file = self._open_files.enter_context(
+                    pa.OSFile(os.fsencode(self._share(number)), "wb")
+                )
                 writer = pa.ipc.new_stream(file, _SCHEMA)
                 self._shares.append(self._open_files.enter_context(writer))
         table = pa.Table.from_batches(self._held, _SCHEMA)

@@ -7,6 +7,7 @@ embedded, row groups of up to a million rows. `inspect_slice` is the way back: i
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -244,7 +245,7 @@ class SliceWriter:
     def _open(self) -> pq.ParquetWriter:
         if self.path.exists():
             raise ConflictError(f"slice file {self.path.name} cannot be written: it exists already")
-        self._file = pa.OSFile(str(self.path), "wb")
+        self._file = pa.OSFile(os.fsencode(self.path), "wb")
         self._writer = pq.ParquetWriter(
             self._file,
             self.schema,

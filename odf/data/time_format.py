@@ -43,6 +43,9 @@ class _Piece:
     field: str | None = None
 
 
+_YEARS = frozenset({"year", "short_year", "epoch"})
+
+
 def compile_time(pattern: str) -> Callable[[str], Timestamp]:
     """Return how texts of one form are read; the result raises `BadInputError` as `parse_time`.
 
@@ -56,6 +59,13 @@ def compile_time(pattern: str) -> Callable[[str], Timestamp]:
     regex = "".join(f"({piece.regex})" if piece.field else piece.regex for piece in pieces)
     compiled = re.compile(regex, re.IGNORECASE | re.ASCII)
     names = tuple(piece.field for piece in pieces if piece.field)
+    if not _YEARS.intersection(names):
+        raise _bad_pattern(
+            pattern,
+            "it has no year",
+            "add yyyy or %Y; texts without a year can be read as STRING and converted in the "
+            "preprocess query",
+        )
     return lambda text: _read(text, pattern, compiled, names)
 
 

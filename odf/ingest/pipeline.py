@@ -6,6 +6,7 @@ interrupted and goes on where it stopped.
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from odf import limits
@@ -15,7 +16,7 @@ from odf.ingest.fetch.base import SOURCE_NAME, FetchContext, Fetched, Unchanged
 from odf.ingest.fetch.part_file import remove_downloads
 from odf.ingest.prepare import PrepareContext, prepare, remove_leftovers
 from odf.ingest.rounds import NOTHING, NewData, Rounds
-from odf.ingest.source_state import carried_state, known_state, was_read
+from odf.ingest.source_state import carried_state, earlier_states, known_state, was_read
 from odf.ingest.surroundings import IngestOptions, IngestSurroundings
 from odf.metadata.chain import ChainState
 from odf.metadata.model import MergeStrategySnapshot, SetPollingSource, SourceState
@@ -101,6 +102,8 @@ class _Run(Rounds):
                 dataset=str(state.dataset_id),
                 taken=taken,
                 take_late=self.options.take_late,
+                reread_reorganised=self.options.reread_reorganised,
+                earlier=partial(earlier_states, self.dataset, source, state),
                 is_snapshot=isinstance(source.merge, MergeStrategySnapshot),
                 ethereum_nodes=self.around.ethereum_nodes,
                 containers=self.around.containers,
@@ -149,7 +152,7 @@ class _Run(Rounds):
             self.rows_read += outcome.rows_read
             for part in parts:
                 part.check_unmodified()
-            changed = self.commit(state, data, outcome)
+            changed = self.commit(source, state, data, outcome)
             for part in parts:
                 self.tally.warn(*part.settle())
         finally:

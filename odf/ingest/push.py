@@ -81,7 +81,7 @@ def _take_in(rounds: Rounds, source: AddPushSource, pushed: PushedData) -> bool:
     )
     outcome = rounds.merge(source, state, data)
     found.check_unmodified()
-    return rounds.commit(state, data, outcome)
+    return rounds.commit(source, state, data, outcome)
 
 
 def _found(pushed: PushedData, event_time: Timestamp) -> Fetched:

@@ -3,10 +3,13 @@
 What is common to data that is fetched and data that is pushed.
 """
 
+import contextlib
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from odf.errors import BadInputError, in_context
 from odf.ingest.merge_state import MergeHistory, keyed
 from odf.ingest.preprocess import ingest
 from odf.ingest.surroundings import (
@@ -107,38 +110,38 @@ class Rounds:
         self.around.report(f"reading {data.name}")
         self.around.staging_dir.mkdir(parents=True, exist_ok=True)
         history = self._history(source, state)
-        outcome = ingest(
-            IngestCall(
-                dataset_alias=self.name,
-                files=data.files,
-                read=source.read,
-                preprocess=source.preprocess,
-                merge=source.merge,
-                vocab=state.vocab,
-                system_time=data.system_time,
-                source_event_time=data.event_time,
-                next_offset=state.next_offset,
-                dataset_schema=schema_bytes(state.schema),
-                history=history.paths if history else (),
-                allow_retract=self.options.allow_retract,
-                allow_empty=self.options.allow_empty,
-                max_retract_share=self.options.max_retract_share,
-                min_rows_for_retract_guard=MIN_ROWS_FOR_RETRACT_GUARD,
-                output=self.around.staging_dir / f"slice-{secrets.token_hex(8)}",
-                folding=history.folding(self.around.staging_dir) if history else None,
-                quarantine=(
-                    self.around.staging_dir / f"bad-rows-{secrets.token_hex(8)}"
-                    if self.options.quarantine_dir
-                    else None
+        with _saying_which(data):
+            outcome = ingest(
+                IngestCall(
+                    dataset_alias=self.name,
+                    files=data.files,
+                    read=source.read,
+                    preprocess=source.preprocess,
+                    merge=source.merge,
+                    vocab=state.vocab,
+                    system_time=data.system_time,
+                    source_event_time=data.event_time,
+                    next_offset=state.next_offset,
+                    dataset_schema=schema_bytes(state.schema),
+                    history=history.paths if history else (),
+                    allow_retract=self.options.allow_retract,
+                    allow_empty=self.options.allow_empty,
+                    max_retract_share=self.options.max_retract_share,
+                    min_rows_for_retract_guard=MIN_ROWS_FOR_RETRACT_GUARD,
+                    output=self.around.staging_dir / f"slice-{secrets.token_hex(8)}",
+                    folding=history.folding(self.around.staging_dir) if history else None,
+                    quarantine=(
+                        self.around.staging_dir / f"bad-rows-{secrets.token_hex(8)}"
+                        if self.options.quarantine_dir
+                        else None
+                    ),
                 ),
-            ),
-            self.around.engine,
-            self.around.query_engine,
-            self._on_event,
-        )
+                self.around.engine,
+                self.around.query_engine,
+                self._on_event,
+            )
         if history is not None:
             history.adopt(outcome.folded)
-        self._tell_about_keys(source, state, data, outcome)
         return outcome
 
     def _tell_about_keys(
@@ -162,10 +165,17 @@ class Rounds:
                 "zeros), and they are in the dataset twice now; if it does not, some may be missing"
             )
 
-    def commit(self, state: ChainState, data: NewData, outcome: IngestOutcome) -> bool:
+    def commit(
+        self,
+        source: SetPollingSource | AddPushSource,
+        state: ChainState,
+        data: NewData,
+        outcome: IngestOutcome,
+    ) -> bool:
         """Commit what the engine made of a file.
 
         Args:
+            source: How it was read and merged.
             state: What the chain says, as it was when the engine was asked.
             data: The file.
             outcome: What the engine answered.
@@ -178,17 +188,24 @@ class Rounds:
             BadInputError: Its columns do not fit the dataset's.
             ConflictError: The head moved.
         """
-        accepted = None
-        if outcome.slice_path is not None:
-            accepted = accept_slice(outcome.slice_path, state, data.system_time)
+        accepted = schema = None
+        with _saying_which(data):
+            if outcome.slice_path is not None:
+                accepted = accept_slice(
+                    outcome.slice_path, state, data.system_time, self.around.reader
+                )
+                schema = accepted.schema_event
+            elif outcome.schema:
+                # Recorded with the first commit, also when that has no rows yet.
+                schema = unseen_schema(outcome.schema, state)
         self._keep_bad_rows(data, outcome)
+        self._tell_about_keys(source, state, data, outcome)
         event = self._add_data(state, data, accepted)
         if not _changes_anything(state, event):
             return False
         events: list[MetadataEvent] = [event]
-        before = _schema_before(state, outcome, accepted)
-        if before is not None:
-            events.insert(0, before)
+        if schema is not None:
+            events.insert(0, schema)
         objects: tuple[StagedObject, ...] = (accepted.staged,) if accepted else ()
         result = self.dataset.commit(
             events, expected_head=state.head, system_time=data.system_time, objects=objects
@@ -235,6 +252,18 @@ class Rounds:
             watermark=watermark,
             source_state=data.source_state,
         )
+
+
+@contextlib.contextmanager
+def _saying_which(data: NewData) -> Iterator[None]:
+    """Have errors about new data name a file; those about rows of one do already."""
+    try:
+        yield
+    except BadInputError as error:
+        if not data.files or any(file.name in error.message for file in data.files):
+            raise
+        more = f" and {len(data.files) - 1} more" if len(data.files) > 1 else ""
+        raise in_context(error, f"{data.name}{more}") from error
 
 
 def carried(
@@ -287,14 +316,3 @@ def _changes_anything(state: ChainState, event: AddData) -> bool:
         or event.new_watermark != state.watermark
         or (new is not None and new != state.source_state(new.source_name))
     )
-
-
-def _schema_before(
-    state: ChainState, outcome: IngestOutcome, accepted: AcceptedSlice | None
-) -> MetadataEvent | None:
-    """The schema is recorded with the first commit, also when that has no rows yet."""
-    if accepted is not None:
-        return accepted.schema_event
-    if state.schema is None and outcome.schema:
-        return unseen_schema(outcome.schema, state)
-    return None

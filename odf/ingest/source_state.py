@@ -68,6 +68,27 @@ def carried_state(
     return known or newest
 
 
+def earlier_states(
+    dataset: Dataset, source: SetPollingSource, state: ChainState
+) -> Iterator[SourceState]:
+    """Yield the states that a source had before its newest one, newest first.
+
+    Args:
+        dataset: The dataset.
+        source: Its polling source in force.
+        state: What its chain says.
+    """
+    last = state.source_state(SOURCE_NAME)
+    events = (block.event for _, block in dataset.blocks())
+    for event, polled in _with_sources(events, source):
+        found = event.new_source_state
+        if polled is None or polled.fetch != source.fetch or found is None:
+            continue
+        if found.source_name == SOURCE_NAME and found != last:
+            last = found
+            yield found
+
+
 def rereads(dataset: Dataset, source: SetPollingSource, state: ChainState) -> bool:
     """Say whether a source that comes into force is read whole, after another one gave rows.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from odf.clock import Clock
+from odf.data.readers import OWN_READER, SliceReader
 from odf.metadata.model import SetPollingSource, TransformSql
 from odf.runtimes.commands import CommandRunner
 from odf.runtimes.source_container import ContainerRunner
@@ -30,6 +31,7 @@ class IngestOptions:
         max_retract_share: Share of the current rows that a snapshot may lose, 0 to 1.
         watermark_lag_ms: How far the watermark that is written stays behind the newest event.
         take_late: Take files of a `FilesGlob` source that came after their turn, too.
+        reread_reorganised: Read blocks of a chain again that was re-organised behind them.
         quarantine_dir: Where rows that cannot be read are set aside; None to stop at them.
     """
 
@@ -38,6 +40,7 @@ class IngestOptions:
     max_retract_share: float = DEFAULT_RETRACT_SHARE
     watermark_lag_ms: int = 0
     take_late: bool = False
+    reread_reorganised: bool = False
     quarantine_dir: Path | None = None
 
 
@@ -61,6 +64,7 @@ class IngestSurroundings:
         ethereum_nodes: Addresses of Ethereum nodes by the number of their chain.
         expect_work: Called when data is on its way, so that what it needs can be made ready.
         merge_dir: Where the dataset's history is kept folded for merges; None to do without.
+        reader: Reads the slices that engines propose.
     """
 
     workspace_root: Path
@@ -75,5 +79,6 @@ class IngestSurroundings:
     proxies: Mapping[str, str] = field(default_factory=dict)
     expect_work: Callable[[], None] = lambda: None
     merge_dir: Path | None = None
+    reader: SliceReader = OWN_READER
     containers: ContainerRunner | None = None
     ethereum_nodes: Mapping[int, str] = field(default_factory=dict)

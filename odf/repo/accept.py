@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from odf.data.readers import OWN_READER, SliceReader
 from odf.errors import BadInputError, EngineError, OdfError
 from odf.metadata.arrow_schema import decode_schema, encode_schema
 from odf.metadata.chain import ChainState
@@ -47,7 +48,12 @@ class AcceptedSlice:
     schema_event: SetDataSchema | None
 
 
-def accept_slice(path: Path, state: ChainState, system_time: Timestamp) -> AcceptedSlice:
+def accept_slice(
+    path: Path,
+    state: ChainState,
+    system_time: Timestamp,
+    reader: SliceReader = OWN_READER,
+) -> AcceptedSlice:
     """Inspect a slice that an engine proposes and compare it with the chain.
 
     A slice that is refused is removed.
@@ -56,6 +62,7 @@ def accept_slice(path: Path, state: ChainState, system_time: Timestamp) -> Accep
         path: The file, already out of the engine's reach.
         state: The chain that it would continue.
         system_time: System time of the block that it is for; cut to milliseconds, every row's.
+        reader: Reads it.
 
     Raises:
         EngineError: If the file breaks the engine contract: it cannot be read, offsets have gaps
@@ -64,19 +71,19 @@ def accept_slice(path: Path, state: ChainState, system_time: Timestamp) -> Accep
         BadInputError: If its columns do not fit the chain's schema; lists the differences.
     """
     try:
-        return _accepted(path, state, system_time)
+        return _accepted(path, state, system_time, reader)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
 
 
-def _accepted(path: Path, state: ChainState, system_time: Timestamp) -> AcceptedSlice:
-    from odf.data.slices import inspect_slice  # noqa: PLC0415
-
+def _accepted(
+    path: Path, state: ChainState, system_time: Timestamp, reader: SliceReader
+) -> AcceptedSlice:
     try:
         is_large = path.is_file() and path.stat().st_size >= _WORTH_A_STAMP
         stamp = FileStamp.settled(path) if is_large else None
-        info = inspect_slice(path, state.vocab)
+        info = reader.inspect(path, state.vocab)
     except OdfError as error:
         raise EngineError(
             f"the engine produced a file that is no slice: {error.message}"
@@ -154,20 +161,24 @@ def schema_event(schema: "pa.Schema", state: ChainState) -> SetDataSchema | None
     return SetDataSchema(schema=encode_schema(tuple(recorded.get(one.name, one) for one in fields)))
 
 
-def unseen_schema(encoded: bytes, state: ChainState) -> SetDataSchema:
+def unseen_schema(encoded: bytes, state: ChainState) -> SetDataSchema | None:
     """Return the event that records a schema that an engine announces without any rows.
 
     Args:
         encoded: The Arrow schema as the engine sent it.
-        state: The chain, which has no schema yet.
+        state: The chain.
+
+    Returns:
+        None if the chain has a schema: added columns are recorded with the first rows.
 
     Raises:
         EngineError: If it cannot be read, or is not that of a slice.
+        BadInputError: If it does not fit the chain's schema, as with rows.
     """
-    from odf.data.arrow_fields import (  # noqa: PLC0415
-        arrow_schema_to_fields,
-        fields_to_arrow_schema,
-    )
+    known = schema_bytes(state.schema)
+    if encoded == known:
+        return None
+    from odf.data.arrow_fields import fields_to_arrow_schema  # noqa: PLC0415
     from odf.data.slices import schema_problems  # noqa: PLC0415
 
     try:
@@ -180,7 +191,8 @@ def unseen_schema(encoded: bytes, state: ChainState) -> SetDataSchema:
             f"the engine announced a schema that breaks its contract: {problems[0]}",
             details={"problems": list(problems)},
         )
-    return SetDataSchema(schema=encode_schema(arrow_schema_to_fields(schema)))
+    found = schema_event(schema, state)
+    return found if known is None else None
 
 
 def schema_bytes(event: SetDataSchema | None) -> bytes | None:

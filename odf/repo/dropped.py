@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from odf.data.readers import OWN_READER, SliceReader
 from odf.errors import BadInputError, IntegrityError, NotFoundError
 from odf.limits import MAX_DROPPED_RECORD
 from odf.metadata.model import AddData, DataSlice, ExecuteTransform
@@ -21,7 +22,7 @@ from odf.repo.dataset import Dataset
 from odf.repo.layout import DatasetStores
 from odf.repo.objects import StagedObject, place
 from odf.store.base import ObjectStore
-from odf.store.files import write_file
+from odf.store.files import os_errors, write_file
 
 _RECORD: Final = "dropped-data"
 _REBUILT: Final = "rebuilt-"
@@ -90,7 +91,8 @@ def drop_slices(dataset: Dataset) -> DroppedData:
         cache.put(_RECORD, text)
     else:
         # A cache is not made to survive a power cut; without the list what is gone was lost.
-        write_file(path, text)
+        with os_errors("write", path):
+            write_file(path, text)
     gone = size = 0
     for data in slices:
         for store, key in (
@@ -126,8 +128,13 @@ def is_dropped(dataset: ChainReader, data: DataSlice) -> bool:
     )
 
 
-def rebuilt_slice(dataset: Dataset, data: DataSlice) -> Path:
+def rebuilt_slice(dataset: Dataset, data: DataSlice, reader: SliceReader = OWN_READER) -> Path:
     """Return a file with the rows of a slice that was dropped, after hashing it.
+
+    Args:
+        dataset: The dataset.
+        data: The slice.
+        reader: Reads the file.
 
     Raises:
         DataDroppedError: It has not been made again.
@@ -141,9 +148,7 @@ def rebuilt_slice(dataset: Dataset, data: DataSlice) -> Path:
             hint=f"odf pull {dataset.url} makes it again from its inputs",
             details={"object": f"data/{data.physical_hash}"},
         )
-    from odf.data.slices import inspect_slice  # noqa: PLC0415 - listing needs no Arrow
-
-    found = inspect_slice(path, dataset.state().vocab).logical_hash
+    found = reader.inspect(path, dataset.state().vocab).logical_hash
     if found != data.logical_hash:
         raise IntegrityError(
             f"{path}: the rebuilt slice is corrupt: wanted the logical hash {data.logical_hash}, "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from odf.data.readers import SliceReader
 from odf.errors import OdfError
 from odf.metadata.chain import ChainState
 from odf.metadata.model import (
@@ -83,8 +84,15 @@ class Retractions:
         retracts = any(info.ops.get(op) for op in _RETRACTING)
         self._slices.append(_Slice(link, ref, info.offset_end, self._key or None, retracts))
 
-    def findings(self, stores: DatasetStores, scratch: Path) -> Iterator[tuple[Link, str]]:
+    def findings(
+        self, stores: DatasetStores, scratch: Path, reader: SliceReader
+    ) -> Iterator[tuple[Link, str]]:
         """Yield the blocks with wrong retractions, and what is wrong in words.
+
+        Args:
+            stores: The dataset.
+            scratch: A folder for copies of slices, and for what does not fit into memory.
+            reader: Reads the slices.
 
         Raises:
             OdfError: It cannot be told: a slice is damaged, or lacks the columns of the key.
@@ -93,15 +101,14 @@ class Retractions:
         if keys and self._damaged:
             raise OdfError("not all slices are sound")
         for key in keys:
-            yield from self._findings(key, stores, scratch)
+            slices = self._history(key, stores, scratch)
+            yield from self._findings(reader.wrong_retractions(slices, key, self._vocab, scratch))
 
-    def _findings(
-        self, key: Key, stores: DatasetStores, scratch: Path
-    ) -> Iterator[tuple[Link, str]]:
+    def _findings(self, found: "Iterator[WrongRetraction]") -> Iterator[tuple[Link, str]]:
         counts: Counter[int] = Counter()
         shown: dict[int, list[WrongRetraction]] = {}
         ends = [one.last_offset for one in self._slices]
-        for wrong in self._wrong(key, stores, scratch):
+        for wrong in found:
             place = _place(ends, wrong.offset)
             counts[place] += 1
             some = sorted([*shown.get(place, ()), wrong], key=lambda found: found.offset)
@@ -111,25 +118,14 @@ class Retractions:
             what = [str(wrong) for wrong in shown[place]] + ([f"and {more} more"] if more else [])
             yield self._slices[place].link, f"what is retracted was not there: {'; '.join(what)}"
 
-    def _wrong(self, key: Key, stores: DatasetStores, scratch: Path) -> "Iterator[WrongRetraction]":
-        from odf.data.parquet import batches, guarded, open_parquet  # noqa: PLC0415 - see above
-        from odf.data.retractions import RetractionCheck  # noqa: PLC0415 - see above
-
-        check = RetractionCheck(key, self._vocab, scratch)
+    def _history(
+        self, key: Key, stores: DatasetStores, scratch: Path
+    ) -> Iterator[tuple[Path, bool]]:
+        """Yield the slices up to the last one that retracts, each to be read at once."""
         last = max(place for place, one in enumerate(self._slices) if one.retracts)
-        try:
-            for one in self._slices[: last + 1]:
-                judged = one.key == key and one.retracts
-                with (
-                    local_file(stores.data, one.ref, scratch) as path,
-                    guarded(path),
-                    open_parquet(path) as file,
-                ):
-                    for batch in batches(path, file):
-                        check.add(batch, judged=judged)
-            yield from check.finish()
-        finally:
-            check.close()
+        for one in self._slices[: last + 1]:
+            with local_file(stores.data, one.ref, scratch) as path:
+                yield path, one.key == key and one.retracts
 
 
 def _merges(state: ChainState) -> Key | None:

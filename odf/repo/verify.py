@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from odf.clock import SystemClock
+from odf.data.readers import OWN_READER, SliceReader
 from odf.errors import IntegrityError, NotFoundError, OdfError
 from odf.limits import MAX_CLOCK_SKEW_SECONDS
 from odf.metadata.chain import EMPTY_STATE, ChainState, apply, fold
@@ -54,7 +55,11 @@ _FORGERIES: Final = (
 
 
 def verify_integrity(
-    dataset: ChainReader, *, now: Timestamp | None = None, blocks: range | None = None
+    dataset: ChainReader,
+    *,
+    now: Timestamp | None = None,
+    blocks: range | None = None,
+    reader: SliceReader = OWN_READER,
 ) -> IntegrityReport:
     """Check every block and every object of a dataset.
 
@@ -64,6 +69,7 @@ def verify_integrity(
             given.
         blocks: Sequence numbers of the blocks whose slices and checkpoints are checked; all if not
             given. The chain itself is always checked as a whole.
+        reader: Reads its slices.
 
     Raises:
         NotFoundError: There is no dataset.
@@ -78,7 +84,7 @@ def verify_integrity(
         raise NotFoundError(f"{dataset.url}: there is no dataset")
     with tempfile.TemporaryDirectory(prefix="odf-verify-") as scratch:
         now = now or Timestamp.from_datetime(SystemClock().now())
-        check = _Check(dataset.stores, now, Path(scratch), blocks)
+        check = _Check(dataset.stores, now, Path(scratch), blocks, reader)
         known: dict[Multihash, Link] = {}
         _check_history(dataset, head, check, known)
         for text in dataset.stores.refs.names():
@@ -121,12 +127,19 @@ class _Check:
         now: The current time.
         scratch: Where copies of remote objects may be put.
         blocks: Sequence numbers of the blocks whose objects are checked; None for all.
+        reader: Reads slices.
     """
 
     def __init__(
-        self, stores: DatasetStores, now: Timestamp, scratch: Path, blocks: range | None = None
+        self,
+        stores: DatasetStores,
+        now: Timestamp,
+        scratch: Path,
+        blocks: range | None,
+        reader: SliceReader,
     ) -> None:
         self._blocks = blocks
+        self._reader = reader
         self._stores = stores
         self._now = now
         self._scratch = scratch
@@ -264,13 +277,11 @@ class _Check:
 
     def _inspected(self, ref: ObjectRef, vocab: DatasetVocabulary) -> "SliceInfo | None":
         """Read a slice; None, after saying so, if it is not the file that the chain names."""
-        from odf.data.slices import inspect_slice  # noqa: PLC0415 - listing needs no Arrow
-
         self.objects += (ref.kind, ref.hash) not in self._sound
         try:
             # One pass gives the rows and the hash of the bytes.
             with local_file(self._stores.data, ref, self._scratch) as path:
-                info = inspect_slice(path, vocab)
+                info = self._reader.inspect(path, vocab)
             problem = difference(ref, info.physical_hash, info.size)
         except OdfError as error:
             problem = problem_with(self._stores.data, ref)
@@ -305,7 +316,8 @@ class _Check:
 
     def _check_retractions(self) -> None:
         try:
-            for link, message in self._retractions.findings(self._stores, self._scratch):
+            found = self._retractions.findings(self._stores, self._scratch, self._reader)
+            for link, message in found:
                 self._link = link
                 self.found(Severity.WARNING, message)
         except OdfError as error:
@@ -334,7 +346,9 @@ class _Check:
             )
 
     def _check_schema(self, ref: ObjectRef, recorded: SetDataSchema, got: object) -> None:
-        from odf.data.arrow_fields import fields_to_arrow_schema  # noqa: PLC0415 - see above
+        from odf.data.arrow_fields import (  # noqa: PLC0415 - listing needs no Arrow
+            fields_to_arrow_schema,
+        )
         from odf.data.slices import compare_schemas  # noqa: PLC0415 - see above
         from odf.metadata.arrow_schema import decode_schema  # noqa: PLC0415 - see above
 

@@ -29,6 +29,7 @@ from odf.limits import (
     ENGINE_OBITUARY_SECONDS,
     ENGINE_START_SECONDS,
     ENGINE_STOP_SECONDS,
+    HOST_SILENCE_SECONDS,
     MAX_SOCKET_PATH,
 )
 from odf.runtimes.text import exit_status, last_lines
@@ -77,15 +78,19 @@ class SocketFolder:
                 continue
             prefix = f"odf-{os.getpid()}-"
             longest = parent / f"{prefix}12345678" / SOCKET_NAME
-            if len(os.fsencode(longest)) <= MAX_SOCKET_PATH:
-                remove_left_sockets(parent)
+            if len(os.fsencode(longest)) > MAX_SOCKET_PATH:
+                tried.append(f"{parent} is too long")
+                continue
+            remove_left_sockets(parent)
+            try:
                 # mkdtemp makes folders that only this user can enter.
                 return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            tried.append(str(parent))
+            except OSError as error:
+                tried.append(f"{parent}: {error.strerror}")
         raise EngineUnavailableError(
-            f"no folder for the engine's socket: the paths of {', '.join(tried) or 'none'} are too "
-            f"long (a socket's path has at most {MAX_SOCKET_PATH} bytes)",
-            hint="Set TMPDIR to a folder with a short path.",
+            f"no folder for the engine's socket ({'; '.join(tried) or 'there is none'}; a socket's "
+            f"path has at most {MAX_SOCKET_PATH} bytes)",
+            hint="Set TMPDIR to a folder with a short path that you can write to.",
         )
 
     def close(self) -> None:
@@ -301,8 +306,12 @@ def _is_own(folder: Path) -> bool:
 
 def _accepts(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        # Without a bound it would wait for one that hangs while others wait for it already.
+        probe.settimeout(HOST_SILENCE_SECONDS)
         try:
             probe.connect(str(path))
+        except (BlockingIOError, TimeoutError):
+            return True
         except OSError:
             return False
     return True

@@ -174,25 +174,31 @@ class EngineClient:
         self._engine: Any = engine_pb2_grpc.EngineStub(link.channel)  # type: ignore[no-untyped-call]
         self._host: Any = host_pb2_grpc.HostStub(link.channel)  # type: ignore[no-untyped-call]
 
-    def describe(self) -> EngineDescription:
+    def describe(self, seconds: float = ENGINE_START_SECONDS) -> EngineDescription:
         """Ask who serves; answered before the engine is warm.
+
+        Args:
+            seconds: How long the answer may take.
 
         Raises:
             EngineError: If nobody answers.
         """
         with self._speaking("it was asked who it is"):
             # The one call with a deadline: the answer depends on nothing that takes time.
-            answer = self._host.Describe(host_pb2.DescribeRequest(), timeout=ENGINE_START_SECONDS)
+            answer = self._host.Describe(host_pb2.DescribeRequest(), timeout=seconds)
         return description_from_proto(answer)
 
-    def check_version(self) -> None:
+    def check_version(self, seconds: float = ENGINE_START_SECONDS) -> None:
         """Make sure that both ends ship together.
+
+        Args:
+            seconds: How long the engine may take to say who it is.
 
         Raises:
             EngineUnavailableError: If they do not.
         """
         try:
-            found = self.describe()
+            found = self.describe(seconds)
         except EngineError as error:
             raise EngineUnavailableError(
                 error.message, hint=error.hint, details=error.details

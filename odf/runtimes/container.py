@@ -29,6 +29,7 @@ from odf.runtimes.container_cli import (
 from odf.runtimes.exchange import Exchange
 from odf.runtimes.images import PYTHON_INSIDE
 from odf.runtimes.process import ENVIRONMENT, Launch, idle_option, start
+from odf.runtimes.processes import birth
 from odf.runtimes.sandbox import SandboxLimits, machine_memory, user_inside, write_identity
 
 SOCKET_INSIDE: Final = "/odf/socket"
@@ -40,8 +41,6 @@ OWNER_LABEL: Final = "opendatafabric.owner"
 _SCRATCH: Final = "/tmp:rw,exec,nosuid,nodev,mode=1777"  # noqa: S108  # the container's own
 _LABELLED: Final = "opendatafabric"
 _NAME: Final = re.compile(r"odf-([0-9]+)-([0-9]+)-([0-9]+)-[0-9a-f]{12}")
-_START_FIELD: Final = 19
-"""Where a process's start time is in `/proc/PID/stat`, counted after the closing parenthesis."""
 
 
 class ContainerRuntime:
@@ -137,6 +136,7 @@ class ContainerRuntime:
             sockets=sockets,
             what="the engine's container",
             guard=functools.partial(Container, self.cli, name),
+            container=name,
         )
 
     def restrictions(self, files: Path, *, network: str = "none") -> list[str]:
@@ -241,7 +241,7 @@ def container_name() -> str:
     these are in the name as well.
     """
     pid = os.getpid()
-    return f"odf-{_pid_namespace()}-{pid}-{_start_time(pid)}-{secrets.token_hex(6)}"
+    return f"odf-{_pid_namespace()}-{pid}-{birth(pid)}-{secrets.token_hex(6)}"
 
 
 def remove_leftovers(cli: ContainerCli) -> tuple[str, ...]:
@@ -272,20 +272,11 @@ def _is_orphan(name: str) -> bool:
     found = _NAME.fullmatch(name)
     if found is None or int(found[1]) != _pid_namespace():
         return False
-    return _start_time(int(found[2])) != int(found[3])
+    return birth(int(found[2])) != int(found[3])
 
 
 def _pid_namespace() -> int:
     return Path("/proc/self/ns/pid").stat().st_ino
-
-
-def _start_time(pid: int) -> int | None:
-    """Return when a process started, in ticks since the machine did; None if it is gone."""
-    try:
-        described = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return int(described.rpartition(")")[2].split()[_START_FIELD])
 
 
 def bind(path: Path, inside: str, mode: Literal["ro", "rw"]) -> list[str]:

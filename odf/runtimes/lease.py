@@ -3,16 +3,32 @@
 import contextlib
 import json
 import socket
+import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from odf.errors import EngineUnavailableError
-from odf.limits import LEASE_ANSWER_SECONDS, MAX_WARM_RECORD
+from odf.limits import HOST_SILENCE_SECONDS, MAX_WARM_RECORD
 from odf.protocol import LEASE_SOCKET
+
+_CREDENTIALS: Final = struct.Struct("iII")  # process, user, group
 
 
 class LeaseEndedError(EngineUnavailableError):
     """The host is gone, or about to go."""
+
+
+class HostSilentError(LeaseEndedError):
+    """The host is there and says nothing.
+
+    Attributes:
+        pid: The process that should have answered, as this side sees it; 0 if that is not known.
+    """
+
+    def __init__(self, message: str, pid: int) -> None:
+        super().__init__(message)
+        self.pid = pid
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +49,22 @@ class Lease:
 
     Args:
         folder: The folder of the host's sockets.
+        patience: How many seconds each answer may take.
 
     Raises:
-        LeaseEndedError: If nobody answers there.
+        LeaseEndedError: If nobody serves there.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience: float = HOST_SILENCE_SECONDS) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._taken = False
         try:
-            self._socket.settimeout(LEASE_ANSWER_SECONDS)
+            self._socket.settimeout(patience)
             self._socket.connect(str(folder / LEASE_SOCKET))
+        except BlockingIOError as error:
+            # As many wait to be heard as the system lets wait.
+            self._socket.close()
+            raise HostSilentError("the engine's host does not answer", 0) from error
         except OSError as error:
             self._socket.close()
             raise LeaseEndedError(f"the engine's host does not answer: {error.strerror}") from error
@@ -52,6 +73,7 @@ class Lease:
         """Hold the host until `close`, or until this process ends.
 
         Raises:
+            HostSilentError: If it says nothing.
             LeaseEndedError: If it is about to end.
         """
         if self._ask("lease") != "ok":
@@ -62,7 +84,8 @@ class Lease:
         """Ask how much it is used.
 
         Raises:
-            LeaseEndedError: If it does not say.
+            HostSilentError: If it says nothing.
+            LeaseEndedError: If it says something else.
         """
         with self._socket:
             try:
@@ -75,6 +98,7 @@ class Lease:
         """End the host, whoever else uses it.
 
         Raises:
+            HostSilentError: If it says nothing.
             LeaseEndedError: If it has ended already.
         """
         with self._socket:
@@ -98,6 +122,13 @@ class Lease:
                 if not piece:
                     break
                 answer += piece
+        except TimeoutError as error:
+            raise HostSilentError("the engine's host does not answer", self._peer()) from error
         except OSError as error:
             raise LeaseEndedError(f"the engine's host does not answer: {error}") from error
         return answer.decode("utf-8", "replace").strip()
+
+    def _peer(self) -> int:
+        """Return the process that listens, seen from here through any sandbox."""
+        found = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return int(_CREDENTIALS.unpack(found)[0])

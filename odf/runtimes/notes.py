@@ -13,7 +13,7 @@ def read_note(path: Path) -> dict[str, object]:
     try:
         with path.open("rb") as file:
             found = json.loads(file.read(MAX_RUNTIME_MEMORY_SIZE))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -288,7 +288,10 @@ class EnginePool:
             return runtime.compose(place, idle_seconds=idle_seconds)
 
         hosts = WarmHosts(settings.warm_folder, settings.idle_seconds)
-        return hosts.take(name, fingerprint(command, settings.runtime), compose)
+        try:
+            return hosts.take(name, fingerprint(command, settings.runtime), compose)
+        except OSError:
+            return None  # there is no place to keep it, as in a workspace that can only be read
 
     def _memory(self) -> RuntimeMemory | None:
         cache = self._settings.cache_home

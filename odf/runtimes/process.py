@@ -85,6 +85,7 @@ class Launch:
         sockets: The folder for its sockets.
         what: What it is called in messages.
         guard: Makes what has to be ended right after the engine's process.
+        container: The name of its container; None if it has none.
     """
 
     runtime: str
@@ -95,6 +96,7 @@ class Launch:
     sockets: SocketFolder
     what: str
     guard: Callable[[EngineProcess], Closeable] | None = None
+    container: str | None = None
 
 
 def start(launch: Launch, run_dir: Path) -> EngineHandle:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,18 +59,14 @@ class RuntimeMemory:
     def recall(self, command: EngineCommand) -> str | None:
         """Return the name of the runtime that was taken for such an engine, if that still holds."""
         found = self._read().get(_situation(command))
-        if not isinstance(found, dict) or time.time() - found.get("time", 0) > REMEMBERED_SECONDS:
-            return None
-        return str(found.get("runtime"))
+        return str(found.get("runtime")) if isinstance(found, dict) and _holds(found) else None
 
     def keep(self, command: EngineCommand, runtime: str) -> None:
         """Remember the runtime that was taken; a cache that cannot be written is none."""
-        known = self._read()
-        oldest = time.time() - REMEMBERED_SECONDS
-        known = {
+        known: dict[str, object] = {
             key: value
-            for key, value in known.items()
-            if isinstance(value, dict) and value.get("time", 0) > oldest
+            for key, value in self._read().items()
+            if isinstance(value, dict) and _holds(value)
         }
         known[_situation(command)] = {"runtime": runtime, "time": time.time()}
         keep_note(self.folder / _FILE, known)
@@ -82,6 +78,12 @@ class RuntimeMemory:
 
     def _read(self) -> dict[str, object]:
         return read_note(self.folder / _FILE)
+
+
+def _holds(found: Mapping[str, object]) -> bool:
+    """Whether it is still believed; not if it comes from the future, as when a clock was wrong."""
+    then = found.get("time")
+    return isinstance(then, int | float) and 0 <= time.time() - then <= REMEMBERED_SECONDS
 
 
 def select_runtime(

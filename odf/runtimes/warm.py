@@ -24,14 +24,23 @@ from pathlib import Path
 from typing import Final, Self
 
 import odf
-from odf.errors import OdfError
-from odf.limits import ENGINE_STOP_SECONDS, MAX_WARM_RECORD
+from odf.errors import EngineUnavailableError, OdfError
+from odf.limits import (
+    ENGINE_START_SECONDS,
+    ENGINE_STOP_SECONDS,
+    HOST_SILENCE_SECONDS,
+    HOST_WATCH_SECONDS,
+    LEASE_ANSWER_SECONDS,
+    MAX_WARM_RECORD,
+)
 from odf.protocol import PROTOCOL_VERSION
 from odf.runtimes.base import EngineCommand, EngineHandle
 from odf.runtimes.child import SOCKET_NAME, EngineProcess, Obituary, tail_of
+from odf.runtimes.container_cli import ContainerCli, ContainerToolName
 from odf.runtimes.exchange import Exchange
-from odf.runtimes.lease import Lease, LeaseEndedError
+from odf.runtimes.lease import HostSilentError, Lease, LeaseEndedError
 from odf.runtimes.process import Launch, load_what_is_needed_then
+from odf.runtimes.processes import birth, works
 
 _RECORD: Final = "host.json"
 _LOCK: Final = "lock"
@@ -61,6 +70,7 @@ class WarmHost:
         engine_out: The folder of its outputs, as it sees it.
         link: Whether inputs may be hard links.
         idle_seconds: How long it stays without use.
+        container: The name of its container; None if it has none.
     """
 
     engine: str
@@ -75,6 +85,7 @@ class WarmHost:
     engine_out: str
     link: bool
     idle_seconds: float
+    container: str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -98,27 +109,62 @@ class WarmHost:
     @property
     def lives(self) -> bool:
         """Whether its process is still there."""
-        return _birth(self.pid) == self.birth
+        return birth(self.pid) == self.birth
 
-    def lease(self) -> Lease:
+    def lease(self, patience: float = HOST_SILENCE_SECONDS) -> Lease:
         """Connect to it.
 
-        Raises:
-            LeaseEndedError: If it does not answer, or is about to end.
-        """
-        return Lease(Path(self.sockets))
+        Args:
+            patience: How many seconds each answer may take.
 
-    def end(self) -> None:
-        """Stop it, in order if it still answers, and by force if not."""
-        with contextlib.suppress(LeaseEndedError):
-            self.lease().stop()
-        deadline = time.monotonic() + ENGINE_STOP_SECONDS
-        while self.lives and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
+        Raises:
+            LeaseEndedError: If nobody serves there.
+        """
+        return Lease(Path(self.sockets), patience)
+
+    def status(self, patience: float = HOST_SILENCE_SECONDS) -> "HostStatus":
+        """Ask how much it is used.
+
+        Args:
+            patience: How many seconds the answer may take.
+
+        Raises:
+            HostSilentError: If it says nothing.
+            LeaseEndedError: If it has ended, or is about to.
+        """
+        found = self.lease(patience).status()
+        return HostStatus(self, found.leases, found.idle_seconds)
+
+    def end(self, *, by_force: bool = False) -> None:
+        """Stop it, in order if it still answers, and by force if not.
+
+        Args:
+            by_force: Do not ask it.
+        """
+        hears = False
+        if not by_force:
+            with contextlib.suppress(LeaseEndedError):
+                self.lease().stop()
+                hears = self._has_ended_within(ENGINE_STOP_SECONDS)
+        if not hears:
+            self._kill()
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+    def _kill(self) -> None:
         if self.lives:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-        shutil.rmtree(self.sockets, ignore_errors=True)
+            self._has_ended_within(ENGINE_STOP_SECONDS)
+        if self.container is not None and (tool := _tool(self.runtime)) is not None:
+            # What was killed is the tool that was attached to it.
+            with contextlib.suppress(EngineUnavailableError):
+                ContainerCli(tool).remove([self.container])
+
+    def _has_ended_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.lives and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        return not self.lives
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +173,13 @@ class HostStatus:
 
     Attributes:
         host: It.
-        leases: Commands that use it.
-        idle_seconds: How long nobody has.
+        leases: Commands that use it; None if it does not answer.
+        idle_seconds: How long nobody has; None if it does not answer.
     """
 
     host: WarmHost
-    leases: int
-    idle_seconds: float
+    leases: int | None
+    idle_seconds: float | None
 
 
 class WarmHosts:
@@ -157,8 +203,8 @@ class WarmHosts:
             compose: Called to start one.
 
         Returns:
-            The engine; None if it cannot stay, or if one that was started otherwise is in use by
-            another command.
+            The engine; None if it cannot stay, or if there is one that does not answer or was
+            started otherwise, and works for another command.
 
         Raises:
             EngineUnavailableError: If it does not come up.
@@ -167,13 +213,19 @@ class WarmHosts:
         with _locked(place):
             found = WarmHost.read(place)
             if found is not None and found.lives:
-                if found.fingerprint == wanted:
-                    with contextlib.suppress(LeaseEndedError, OdfError):
-                        return _adopt(found, place)
-                elif _in_use(found):
+                try:
+                    if found.fingerprint == wanted:
+                        return _adopt(found, place, LEASE_ANSWER_SECONDS)
+                    is_needed = bool(found.status().leases)
+                except HostSilentError as silent:
+                    is_needed = _works(found, silent.pid)
+                except OdfError:
+                    is_needed = _is_used(found)
+                if is_needed:
                     return None
             if found is not None:
-                found.end()
+                # It has nothing that anybody needs, and taking Java apart can take its time.
+                found.end(by_force=True)
             _sweep(place)
             launch = compose(place, self._idle_seconds)
             return None if launch is None else self._start(place, engine, wanted, launch)
@@ -199,14 +251,15 @@ class WarmHosts:
                 runtime=launch.runtime,
                 sandboxed=launch.sandboxed,
                 pid=child.pid,
-                birth=_birth(child.pid) or 0,
+                birth=birth(child.pid) or 0,
                 sockets=str(sockets.path),
                 engine_in=exchange.engine_in,
                 engine_out=exchange.engine_out,
                 link=exchange.link,
                 idle_seconds=self._idle_seconds,
+                container=launch.container,
             )
-            handle = _adopt(host, place)
+            handle = _adopt(host, place, ENGINE_START_SECONDS)
             host.write(place)
         except BaseException:
             if child is not None:
@@ -241,19 +294,27 @@ def fingerprint(command: EngineCommand, choice: str) -> str:
 
 
 def running_hosts(folder: Path) -> tuple[HostStatus, ...]:
-    """Return the hosts of a workspace that live."""
+    """Return the hosts of a workspace that live, also those that do not answer."""
     found = []
     for place in sorted(folder.iterdir()) if folder.is_dir() else ():
         host = WarmHost.read(place)
-        if host is not None and host.lives:
-            with contextlib.suppress(LeaseEndedError):
-                status = host.lease().status()
-                found.append(HostStatus(host, status.leases, status.idle_seconds))
+        if host is None or not host.lives:
+            continue
+        try:
+            found.append(host.status())
+        except HostSilentError:
+            found.append(HostStatus(host, None, None))
+        except LeaseEndedError:
+            continue
     return tuple(found)
 
 
-def stop_hosts(folder: Path) -> tuple[WarmHost, ...]:
-    """Stop the hosts of a workspace, whatever they do, and remove their folders.
+def stop_hosts(folder: Path, *, also_used: bool = False) -> tuple[WarmHost, ...]:
+    """Stop the hosts of a workspace, and remove their folders.
+
+    Args:
+        folder: Where their folders are.
+        also_used: Stop those that a command uses as well; it will fail.
 
     Returns:
         Those that were alive.
@@ -262,6 +323,8 @@ def stop_hosts(folder: Path) -> tuple[WarmHost, ...]:
     for place in sorted(folder.iterdir()) if folder.is_dir() else ():
         with _locked(place):
             host = WarmHost.read(place)
+            if host is not None and not also_used and _says_it_is_used(host):
+                continue
             if host is not None:
                 if host.lives:
                     stopped.append(host)
@@ -290,12 +353,17 @@ class _Adopted:
         return Obituary("ended", self.log, tail_of(self.log, self._log_start))
 
 
-def _adopt(host: WarmHost, place: Path) -> EngineHandle:
+def _adopt(host: WarmHost, place: Path, patience: float) -> EngineHandle:
     """Take a lease and speak to a host.
 
+    Args:
+        host: It.
+        place: Its folder.
+        patience: How many seconds it may take to say who it is, once it gave the lease.
+
     Raises:
-        LeaseEndedError: If it is about to end.
-        EngineUnavailableError: If it does not answer.
+        LeaseEndedError: If it is about to end, or does not answer on its lease.
+        EngineUnavailableError: If its engine does not answer.
     """
     from odf.runtimes.client import EngineClient, GrpcLink  # noqa: PLC0415  # as in `connect`
 
@@ -310,7 +378,7 @@ def _adopt(host: WarmHost, place: Path) -> EngineHandle:
         )
         link = GrpcLink(Path(host.sockets) / SOCKET_NAME, process)
         client = EngineClient(link, exchange)
-        client.check_version()
+        client.check_version(patience)
     except BaseException:
         if link is not None:
             link.close()
@@ -326,11 +394,46 @@ def _adopt(host: WarmHost, place: Path) -> EngineHandle:
     )
 
 
-def _in_use(host: WarmHost) -> bool:
+def _is_used(host: WarmHost) -> bool:
+    """Say whether a command uses a host that cannot be had."""
     try:
-        return host.lease().status().leases > 0
+        return bool(host.status().leases)
+    except HostSilentError as silent:
+        return _works(host, silent.pid)
     except LeaseEndedError:
         return False
+
+
+def _says_it_is_used(host: WarmHost) -> bool:
+    with contextlib.suppress(LeaseEndedError):
+        return host.lives and bool(host.status().leases)
+    return False
+
+
+def _works(host: WarmHost, pid: int) -> bool:
+    """Say whether a silent host only has no time: it may work for another command.
+
+    What waits for a processor or a disk still works; what is stopped, or waits for what never
+    comes, does not.
+
+    Args:
+        host: It.
+        pid: The process that should have answered; 0 if that is not known.
+    """
+    if pid > 0:
+        return works(pid, HOST_WATCH_SECONDS)
+    # Nobody can look at it from here: it gets more time than any answer can take.
+    with contextlib.suppress(LeaseEndedError):
+        return bool(host.status(LEASE_ANSWER_SECONDS).leases)
+    return False
+
+
+def _tool(runtime: str) -> ContainerToolName | None:
+    match runtime:
+        case "docker" | "podman":
+            return runtime
+        case _:
+            return None
 
 
 def _sweep(place: Path) -> None:
@@ -351,17 +454,6 @@ def _locked(place: Path) -> Iterator[None]:
     with (place / _LOCK).open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _birth(pid: int) -> int | None:
-    """Return when a process began, in clock ticks since the machine did; None if it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name before may hold anything; a zombie has ended.
-    state, *fields = text.rpartition(")")[2].split()
-    return None if state == "Z" else int(fields[18])
 
 
 def _sources() -> Iterator[Path]:

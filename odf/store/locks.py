@@ -90,8 +90,11 @@ class FileLock:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self._path, flags, 0o666)
         try:
-            self._wait(descriptor, timeout)
-            self._sign(descriptor)
+            with os_errors("lock", self._path):
+                self._wait(descriptor, timeout)
+            # A full disk, on which data can be deleted all the same: then nobody is named.
+            with contextlib.suppress(OSError):
+                self._sign(descriptor)
             try:
                 yield
             finally:

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from odf.clock import Clock
+from odf.data.readers import OWN_READER, SliceReader
 from odf.errors import EngineError, InvalidQueryError, OdfError
 from odf.metadata.chain import ChainState
 from odf.metadata.model import (
@@ -47,6 +48,7 @@ class TransformSurroundings:
         clock: Where the time comes from.
         engine: Starts the engine that a transform asks for, or gives the one that runs.
         report: Told what is being done.
+        reader: Reads the slices that engines propose.
     """
 
     find_dataset: FindDataset
@@ -54,6 +56,7 @@ class TransformSurroundings:
     clock: Clock
     engine: "Callable[[TransformSql], EngineClient]"
     report: Callable[[str], None]
+    reader: SliceReader = OWN_READER
 
 
 def pull_derivative(handle: DatasetHandle, around: TransformSurroundings) -> DatasetUpdate:
@@ -99,7 +102,7 @@ def _run_steps(handle: DatasetHandle, around: TransformSurroundings, tally: Upda
         with left_behind(*outcome_files(outcome)):
             accepted = None
             if outcome.slice_path is not None:
-                accepted = accept_slice(outcome.slice_path, state, step.system_time)
+                accepted = accept_slice(outcome.slice_path, state, step.system_time, around.reader)
             left = State.of_file(outcome.checkpoint) if outcome.checkpoint else None
             events = _events(state, step, accepted, left or started, outcome.watermark)
             if not events:

@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from odf.errors import EngineError, IntegrityError, NotFoundError
+from odf.data.readers import SliceReader
+from odf.errors import (
+    BadInputError,
+    EngineError,
+    IntegrityError,
+    InvalidQueryError,
+    NotFoundError,
+)
 from odf.metadata.chain import EMPTY_STATE, apply
-from odf.metadata.model import ExecuteTransform
+from odf.metadata.model import ExecuteTransform, SetTransform, SetVocab
 from odf.metadata.multiformats import Multihash
 from odf.protocol.calls import ColumnOrigin, ProvenanceOutcome
+from odf.protocol.releases import RELEASES
 from odf.transform.execute import TransformSurroundings, transform_call
 from odf.transform.inputs import InputStates
 from odf.transform.plan import Step, plan_replay
@@ -67,17 +75,27 @@ def explain(
     """
     state, states = EMPTY_STATE, InputStates()
     found: set[int] = set()
+    changed = False
     for block_hash, block in reversed(list(handle.dataset.blocks())):
         event = block.event
+        if isinstance(event, SetTransform | SetVocab):
+            changed = True
         if isinstance(event, ExecuteTransform) and event.new_data is not None:
             interval = event.new_data.offset_interval
             here = frozenset(one for one in wanted if interval.start <= one <= interval.end)
             if here:
                 found |= here
                 step = plan_replay(
-                    state, event.query_inputs, around.find_dataset, block.system_time, states
+                    state,
+                    event.query_inputs,
+                    around.find_dataset,
+                    block.system_time,
+                    states,
+                    changed=changed,
                 )
                 yield _explained(handle, around, step, block_hash, here)
+        if isinstance(event, ExecuteTransform):
+            changed = False
         state = apply(state, block, block_hash)
     if missing := sorted(wanted - found):
         last = state.last_offset
@@ -95,6 +113,11 @@ def _explained(
     block: Multihash,
     wanted: frozenset[int],
 ) -> ExplainedStep:
+    if step.transform.engine.lower() not in RELEASES:
+        raise InvalidQueryError(
+            f"the engine {step.transform.engine!r} does not tell where rows come from",
+            hint="the Spark engine does (engine: spark)",
+        )
     client = around.engine(step.transform)
     around.report("looking for the origins of rows")
     around.staging_dir.mkdir(parents=True, exist_ok=True)
@@ -104,7 +127,7 @@ def _explained(
         call = transform_call(step, handle, around, started, Path(folder))
         outcome = client.derive_provenance(call)
         try:
-            rows = _rows(outcome, wanted, len(step.inputs))
+            rows = _rows(outcome, wanted, len(step.inputs), around.reader)
         finally:
             call.output.unlink(missing_ok=True)
     inputs = tuple(source.handle for source in step.inputs)
@@ -112,25 +135,18 @@ def _explained(
 
 
 def _rows(
-    outcome: ProvenanceOutcome, wanted: frozenset[int], inputs: int
+    outcome: ProvenanceOutcome, wanted: frozenset[int], inputs: int, reader: SliceReader
 ) -> tuple[RowOrigins, ...]:
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and needed only once rows are there
-    import pyarrow.compute as pc  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
     found: dict[int, list[tuple[int, int]]] = {offset: [] for offset in sorted(wanted)}
     if outcome.rows is None:
         raise EngineError("the engine found no rows in a step that has some")
-    offsets = pa.array(sorted(wanted), pa.int64())
     try:
-        with pq.ParquetFile(outcome.rows) as file:
-            for batch in file.iter_batches(columns=["offset", "input", "input_offset"]):
-                mask = pc.is_in(batch.column(0), value_set=offsets)
-                for row in batch.filter(mask).to_pylist():
-                    if not 0 <= row["input"] < inputs:
-                        raise EngineError(f"the engine named input {row['input']} of {inputs}")
-                    found[row["offset"]].append((row["input"], row["input_offset"]))
-    except (pa.ArrowException, KeyError, OSError) as error:
+        rows = reader.pick(outcome.rows, ("offset", "input", "input_offset"), wanted)
+        for row in rows.to_pylist():
+            if not 0 <= row["input"] < inputs:
+                raise EngineError(f"the engine named input {row['input']} of {inputs}")
+            found[row["offset"]].append((row["input"], row["input_offset"]))
+    except (IntegrityError, BadInputError, TypeError) as error:
         raise EngineError(f"the engine's origins of rows cannot be read: {error}") from error
     lost = [offset for offset, sources in found.items() if not sources]
     if lost:

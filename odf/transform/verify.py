@@ -370,7 +370,9 @@ def _run(
     accepted = problem = None
     try:
         if outcome.slice_path is not None:
-            accepted = accept_slice(outcome.slice_path, ready.chain, step.system_time)
+            accepted = accept_slice(
+                outcome.slice_path, ready.chain, step.system_time, around.reader
+            )
     except OdfError as error:
         problem = f"the replayed rows are not acceptable: {error.message}"
         if outcome.slice_path is not None:

@@ -1,5 +1,6 @@
 """What holds for all commands alike: options, formats, usage errors, streams, signals."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from odf.cli.app import App, pass_app
 from odf.cli.command import OdfCommand
 from odf.cli.main import RootGroup, cli
 from odf.cli.reference import commands, root_context
-from odf.errors import BadInputError
+from odf.errors import BadInputError, TransportError
 
 LEAVES = [
     ctx.command_path.removeprefix("odf ").split()
@@ -201,6 +202,24 @@ def test_signals_end_the_run_with_their_code(environment, tmp_path, number, code
     assert "Traceback" not in err
 
 
+def test_an_interrupt_while_the_program_loads_is_no_traceback(environment, tmp_path):
+    """A library that takes long to load, as all do on a cold disk."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    (tmp_path / "click.py").write_text(f"open({str(fifo)!r}).read()")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "odf", "list"],
+        env={**os.environ, **environment, "PYTHONPATH": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # as above
+    )
+    with fifo.open("w"):  # returns when the other side reads
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (-signal.SIGINT, "")
+
+
 def broken_group(error: BaseException) -> RootGroup:
     """A command line with one command, that raises."""
 
@@ -264,3 +283,17 @@ def test_the_traceback_of_a_bug_is_kept_with_the_run(environment, tmp_path):
     [log] = (tmp_path / "w" / ".odf" / "run").glob("*-broken/error.log")
     assert "ZeroDivisionError: no" in log.read_text()
     assert str(log) in err
+
+
+@pytest.mark.parametrize("filename", [None, "/mnt/data"])
+def test_what_the_machine_refuses_is_no_bug(environment, filename):
+    refused = OSError(errno.ENOSPC, "No space left on device", filename)
+    code, out, err = invoke(broken_group(refused), "broken", env=environment)
+    assert (code, out) == (TransportError.exit_code, "")
+    where = "/mnt/data: " if filename else ""
+    assert err.splitlines() == [
+        f"error: {where}No space left on device",
+        "hint: is the disk full, or a folder not accessible?",
+    ]
+    code, _, err = invoke(broken_group(OSError(errno.EINVAL, "odd")), "broken", env=environment)
+    assert (code, err.splitlines()[0]) == (1, "error: internal error: OSError: [Errno 22] odd")

@@ -44,6 +44,10 @@ def test_durations(text, seconds):
 
 def test_folders_follow_the_base_directory_specification():
     settings = Environment(HOME).settings(Flags())
+    assert settings.runtime_home is None
+    for value, wanted in (("/run/user/7", Path("/run/user/7")), ("relative", None), ("", None)):
+        found = Environment({**HOME, "XDG_RUNTIME_DIR": value}).settings(Flags())
+        assert found.runtime_home == wanted
     assert settings.data_home == Path("/home/x/.local/share")
     assert settings.cache_home == Path("/home/x/.cache")
     assert settings.config_home == Path("/home/x/.config")

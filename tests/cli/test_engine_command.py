@@ -208,6 +208,7 @@ def test_stop_without_anything_to_stop(run: Run, docker: Path) -> None:
     says(docker, "exit 0")
     ran = run("engine", "stop", "-o", "json")
     assert (ran.code, ran.json["engines"], ran.json["containers"]) == (0, [], [])
+    assert ran.json["in_use"] == []
 
 
 def test_warmup_begins_the_archive_behind_the_command(

@@ -107,6 +107,20 @@ def test_rows_of_a_later_run_name_rows_of_an_earlier_one(pipeline: Person) -> No
     assert found.steps[0].rows[0].sources == ((0, 4),)
 
 
+def test_rows_after_a_change_of_the_query_do_not_go_on_with_its_state(pipeline: Person) -> None:
+    changed = DAILY.replace("sum(v)", "sum(v + 1)")
+    pipeline.update(DERIVATIVE % ("daily", "readings", json.dumps(changed)))
+    put(pipeline, "4", "2024-01-05T05:00:00Z,z,7", "2024-01-06T01:00:00Z,x,32")
+    pipeline.pull("readings")
+    pipeline.pull("daily")
+    head = pipeline.workspace.resolve("daily").dataset.state().last_offset
+    assert head is not None
+    (found,) = explain(pipeline, "daily", head, head)
+    assert found.steps[0].rows[0].sources == ((0, 5),)
+    (found,) = explain(pipeline, "daily", 0, 0)
+    assert found.steps[0].rows[0].sources == ((0, 0), (0, 2))
+
+
 def test_what_cannot_be_explained_is_said(pipeline: Person) -> None:
     before = pipeline.workspace.resolve("by-key").dataset.head()
     with pytest.raises(InvalidQueryError, match="cannot be told"):

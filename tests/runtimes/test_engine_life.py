@@ -1,9 +1,11 @@
 """Engines that die, hang or never come up, and coordinators that are killed."""
 
+import contextlib
 import os
 import queue
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +19,7 @@ import pytest
 from odf.errors import EngineError, EngineUnavailableError
 from odf.runtimes.base import EngineCommand
 from odf.runtimes.bubblewrap import BubblewrapRuntime
-from odf.runtimes.child import EngineProcess, SocketFolder
+from odf.runtimes.child import EngineProcess, SocketFolder, remove_left_sockets
 from odf.runtimes.process import ProcessRuntime
 from tests.conftest import PROJECT
 from tests.runtimes.conftest import (
@@ -257,3 +259,33 @@ def test_socket_paths_are_short_enough(tmp_path: Path) -> None:
     assert folder.path.parent != deep
     folder.close()
     assert not folder.path.exists()
+
+
+def test_sockets_go_where_the_user_wants_them_if_that_works(tmp_path: Path) -> None:
+    folder = SocketFolder(tmp_path)
+    assert folder.path.parent == tmp_path
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    folder.close()
+    # Not even root can make a folder there.
+    folder = SocketFolder(Path("/proc/self"))
+    assert folder.path.parent != Path("/proc/self")
+    folder.close()
+
+
+def test_sockets_of_one_that_hangs_are_not_waited_for(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    folder = tmp_path / f"odf-{ended.pid}-abcdefgh"
+    folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.socket(socket.AF_UNIX))
+        server.bind(str(folder / "engine.sock"))
+        server.listen(0)
+        for _ in range(3):  # more than it lets wait
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting.connect(str(folder / "engine.sock"))
+        assert remove_left_sockets(tmp_path) == ()
+        assert folder.is_dir()
+    assert remove_left_sockets(tmp_path) == (folder,)

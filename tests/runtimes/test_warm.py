@@ -5,21 +5,31 @@ import json
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from odf.coordinator.context import Context, Settings
+from odf.coordinator.engine_overview import RunningEngine, running_engines, stop_engines
+from odf.limits import ENGINE_STOP_SECONDS, HOST_SILENCE_SECONDS
+from odf.protocol import LEASE_SOCKET
 from odf.runtimes.base import EngineHandle
 from odf.runtimes.bubblewrap import BubblewrapRuntime
 from odf.runtimes.container import ContainerRuntime, list_containers
 from odf.runtimes.container_cli import ContainerCli, ContainerToolName
 from odf.runtimes.lease import Lease, LeaseEndedError
+from odf.runtimes.pool import EnginePool, PoolSettings
 from odf.runtimes.process import Launch, ProcessRuntime
+from odf.runtimes.processes import birth
 from odf.runtimes.warm import WarmHost, WarmHosts, fingerprint, running_hosts, stop_hosts
+from odf.workspace.workspace import Workspace
 from tests.conftest import PROJECT, until
 from tests.runtimes.conftest import (
     SANDBOXES,
@@ -38,7 +48,7 @@ LONG = 600.0
 def folder(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "hosts"
     yield folder
-    stop_hosts(folder)
+    stop_hosts(folder, also_used=True)
 
 
 def take(
@@ -195,6 +205,65 @@ def warm_containers(tool: ContainerToolName) -> set[str]:
     return {name for name in list_containers(ContainerCli(tool)) if name.startswith("odf-warm-")}
 
 
+@pytest.mark.parametrize("runtime", WITH_SANDBOX)
+def test_the_overview_has_each_engine_once(runtime: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    settings = Settings(data_home=home, cache_home=home, config_home=home)
+    with Context(Workspace.init(tmp_path / "workspace"), settings, command="status") as ctx:
+        folder = ctx.workspace.hosts_dir
+        of_others = set(running_engines(ctx))
+        try:
+            with taken(folder, runtime=runtime):
+                host = record(folder)
+            until(lambda: [found.leases for found in running_hosts(folder)] == [0])
+            [found] = [one for one in running_engines(ctx) if one.place not in places(of_others)]
+            assert (found.engine, found.runtime, found.commands) == ("tiny", runtime, 0)
+            assert found.place == (host.container or str(host.pid))
+            assert found.answers
+            hung = serving_process(host)
+            os.kill(hung, signal.SIGSTOP)
+            [found] = [one for one in running_engines(ctx) if one.place not in places(of_others)]
+            assert (found.answers, found.commands) == (False, None)
+        finally:
+            stopped = stop_engines(ctx)
+        assert [engine.place for engine in stopped.engines] == [found.place]
+        assert stopped.used == ()
+
+
+def test_engines_of_commands_that_run_are_not_stopped(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    settings = Settings(data_home=home, cache_home=home, config_home=home)
+    with Context(Workspace.init(tmp_path / "workspace"), settings, command="stop") as ctx:
+        folder = ctx.workspace.hosts_dir
+        with taken(folder) as handle:
+            done = stop_engines(ctx)
+            assert done.engines == ()
+            assert [(engine.engine, engine.commands) for engine in done.used] == [("tiny", 1)]
+            assert handle.client.describe().engine == "tiny"
+        assert len(stop_engines(ctx).engines) == 1
+        assert stop_engines(ctx).engines == ()
+
+
+def places(engines: set[RunningEngine]) -> set[str]:
+    return {engine.place for engine in engines}
+
+
+def test_where_nothing_can_be_kept_an_engine_ends_with_its_command(tmp_path: Path) -> None:
+    """As in a workspace that can only be read; not even root can make a folder in a file."""
+    (tmp_path / "file").write_text("")
+    settings = PoolSettings(
+        runtime="process", warm_folder=tmp_path / "file" / "hosts", idle_seconds=LONG
+    )
+    pool = EnginePool(settings, tmp_path / "run")
+    try:
+        client = pool.client("datafusion", dataset="mine", trusted=True)
+        assert client.describe().engine == "datafusion"
+        [pid] = pool.pids
+    finally:
+        pool.close()
+    until(lambda: birth(pid) is None)
+
+
 def test_a_process_that_got_the_number_of_a_dead_host_is_left_alone(folder: Path) -> None:
     with taken(folder):
         host = record(folder)
@@ -253,8 +322,83 @@ def test_a_lease_is_not_given_by_a_host_that_ends(folder: Path) -> None:
             return False
 
         until(refused)
+        # Whoever comes meanwhile starts an engine of its own.
+        assert take(folder) is None
         assert host.lives
     until(lambda: not host.lives)
+
+
+@pytest.mark.parametrize("runtime", WITH_SANDBOX)
+def test_a_host_that_hangs_is_replaced_soon(runtime: str, folder: Path) -> None:
+    with taken(folder, runtime=runtime):
+        host = record(folder)
+    hung = serving_process(host)
+    os.kill(hung, signal.SIGSTOP)
+    started = time.monotonic()
+    [status] = running_hosts(folder)
+    assert (status.host, status.leases, status.idle_seconds) == (host, None, None)
+    asked = time.monotonic() - started
+    with taken(folder, runtime=runtime) as handle:
+        assert handle.client.describe().engine == "tiny"
+        assert record(folder) != host
+    assert not host.lives
+    until(lambda: birth(hung) is None)
+    assert not Path(host.sockets).exists()
+    # Once silence and once watching; starting one takes its time on top, twice for a slow machine.
+    assert asked < 2 * HOST_SILENCE_SECONDS
+    assert time.monotonic() - started < ENGINE_STOP_SECONDS
+
+
+@pytest.mark.parametrize("runtime", WITH_SANDBOX)
+def test_a_host_that_hangs_can_be_stopped(runtime: str, folder: Path) -> None:
+    with taken(folder, runtime=runtime):
+        host = record(folder)
+    hung = serving_process(host)
+    os.kill(hung, signal.SIGSTOP)
+    assert stop_hosts(folder) == (host,)
+    assert not host.lives
+    until(lambda: birth(hung) is None)
+
+
+def test_a_host_that_is_silent_but_works_is_left_alone(folder: Path) -> None:
+    """What it works on is another command's, and this one starts an engine of its own."""
+    with taken(folder) as first:
+        host = record(folder)
+        # The lease's socket belongs to a process that is busy and never looks at it.
+        place = Path(host.sockets) / LEASE_SOCKET
+        place.unlink()
+        script = (
+            "import socket, sys\n"
+            "server = socket.socket(socket.AF_UNIX)\n"
+            f"server.bind({str(place)!r})\n"
+            "server.listen()\n"
+            "print('serves', flush=True)\n"
+            "while True: pass\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as busy:
+            assert busy.stdout is not None
+            assert busy.stdout.readline() == b"serves\n"
+            assert take(folder) is None
+            assert take(folder, "otherwise") is None
+            assert host.lives
+            assert first.client.describe().engine == "tiny"
+            busy.kill()
+        os.killpg(host.pid, signal.SIGKILL)
+
+
+def serving_process(host: WarmHost) -> int:
+    """The process that answers, as it is called outside of its sandbox."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(Path(host.sockets) / LEASE_SOCKET))
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return struct.unpack("iII", found)[0]
+
+
+@pytest.mark.container
+@pytest.mark.parametrize("runtime", ["docker", "podman"])
+def test_the_record_names_the_container(runtime: Any, folder: Path) -> None:
+    with taken(folder, runtime=runtime):
+        assert record(folder).container in warm_containers(runtime)
 
 
 def test_what_decides_on_results_is_in_the_fingerprint() -> None:

@@ -105,3 +105,22 @@ def test_a_lock_file_of_rubbish_names_nobody(tmp_path):
         (tmp_path / "lock").write_bytes(b"[1]")
         with pytest.raises(LockedError, match="another process"):
             take(second)
+
+
+def test_a_lock_on_a_full_disk(tmp_path):
+    """Whoever wants to delete something has to hold it: nobody is named then."""
+    script = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from odf.store.locks import FileLock\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "with FileLock(Path(sys.argv[1]), what='x').hold():\n"
+        "    print(repr(Path(sys.argv[1]).read_bytes()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "lock")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("b''\n", "")

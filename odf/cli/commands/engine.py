@@ -112,14 +112,19 @@ def stop(app: App) -> None:
         "engines": [_running_document(engine) for engine in done.engines],
         "containers": list(done.containers),
         "sockets": [str(path) for path in done.sockets],
+        "in_use": [_running_document(engine) for engine in done.used],
     }
 
     def show(output: Output) -> None:
         for engine in done.engines:
-            output.line(f"stopped {engine.engine} in {engine.runtime} (process {engine.place})")
+            output.line(f"stopped {engine.engine} in {engine.runtime} ({_named(engine)})")
         for name in (*done.containers, *map(str, done.sockets)):
             output.line(f"removed {name}")
-        if not (done.engines or done.containers or done.sockets):
+        for engine in done.used:
+            output.line(
+                f"left {engine.engine} in {engine.runtime} ({_named(engine)}){_usage(engine)}"
+            )
+        if not (done.engines or done.containers or done.sockets or done.used):
             output.line("nothing to stop")
 
     app.output.show(app.command, payload, show)
@@ -376,10 +381,29 @@ def _show_status(
     for runtime in runtimes:
         output.line(f"Runtime  {runtime.name}: {runtime.reason or 'works'}")
     for engine in running:
-        used = "" if engine.commands is None else f", used by {engine.commands} commands"
         output.line(
-            f"Running  {engine.engine or 'engine'} in {engine.runtime}: {engine.place}{used}"
+            f"Running  {engine.engine or 'engine'} in {engine.runtime}: {_named(engine)}"
+            f"{_usage(engine)}"
         )
+
+
+def _named(engine: "RunningEngine") -> str:
+    what = "process" if engine.place.isdigit() else "container"
+    return f"{what} {engine.place}"
+
+
+def _usage(engine: "RunningEngine") -> str:
+    if not engine.answers:
+        return ", does not answer (odf engine stop ends it)"
+    match engine.commands:
+        case None:
+            return ""
+        case 0:
+            return f", idle for {engine.idle_seconds or 0:.0f} s"
+        case 1:
+            return ", used by 1 command"
+        case many:
+            return f", used by {many} commands"
 
 
 def _show_archive(output: Output, found: "EngineStatus") -> None:
@@ -461,4 +485,5 @@ def _running_document(engine: "RunningEngine") -> dict[str, Any]:
         "place": engine.place,
         "commands": engine.commands,
         "idle_seconds": engine.idle_seconds,
+        "answers": engine.answers,
     }

@@ -2,7 +2,8 @@
 
 A host that outlives the command that started it serves a second Unix socket beside the engine's.
 Whoever uses the host holds a connection there, its lease. With no lease for a while the host ends
-by itself. A lease that breaks off without a word was held by a command that was killed: what it
+by itself; one that nobody ever came to ends sooner, as its starter was killed before it could be
+found. A lease that breaks off without a word was held by a command that was killed: what it
 had asked for may run for hours and nobody waits for it, so the host ends as soon as no other
 command uses it.
 
@@ -16,15 +17,19 @@ import os
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from io import BufferedRWPair
 from pathlib import Path
 from typing import Final
 
+from odf.limits import ENGINE_START_SECONDS
+
 REST_SECONDS: Final = 10.0
 """Idle time after which memory is given back: longer than between two commands of one script."""
 
 _LONGEST_LINE: Final = 64
+_RETRY_SECONDS: Final = 0.1
 
 
 class Leases:
@@ -35,6 +40,7 @@ class Leases:
         idle_seconds: How long the host stays without a lease.
         stop: Ends the host. May be called more than once.
         rest: Gives back memory; called when the host has been idle for a while.
+        first_seconds: How long the first lease may be in coming.
     """
 
     def __init__(
@@ -44,8 +50,10 @@ class Leases:
         *,
         stop: Callable[[], None],
         rest: Callable[[], None],
+        first_seconds: float = ENGINE_START_SECONDS,
     ) -> None:
         self._idle_seconds = idle_seconds
+        self._patience = min(first_seconds, idle_seconds)
         self._stop = stop
         self._rest = rest
         self._lock = threading.Lock()
@@ -65,10 +73,15 @@ class Leases:
 
     def _accept(self) -> None:
         while True:
-            connection, _ = self._server.accept()
-            threading.Thread(
-                target=self._answer, args=(connection,), daemon=True, name="lease"
-            ).start()
+            try:
+                connection, _ = self._server.accept()
+                threading.Thread(
+                    target=self._answer, args=(connection,), daemon=True, name="lease"
+                ).start()
+            except (OSError, RuntimeError):
+                # Too many files or threads at this moment: whoever asks waits, or comes again.
+                traceback.print_exc()
+                time.sleep(_RETRY_SECONDS)
 
     def _answer(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rwb") as stream, contextlib.suppress(OSError):
@@ -93,6 +106,7 @@ class Leases:
             if self._ending:
                 return False
             self._held += 1
+            self._patience = self._idle_seconds
             for timer in self._timers:
                 timer.cancel()
             return True
@@ -112,8 +126,8 @@ class Leases:
         """Begin to be idle."""
         self._idle_since = time.monotonic()
         self._timers = (
-            threading.Timer(min(REST_SECONDS, self._idle_seconds / 2), self._rest_if_idle),
-            threading.Timer(self._idle_seconds, self._end_if_idle),
+            threading.Timer(min(REST_SECONDS, self._patience / 2), self._rest_if_idle),
+            threading.Timer(self._patience, self._end_if_idle),
         )
         for timer in self._timers:
             timer.daemon = True

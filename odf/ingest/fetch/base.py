@@ -1,7 +1,7 @@
 """What the fetch phase is given and what it hands back (ingest.md §1 and §2)."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -48,6 +48,8 @@ class FetchContext:
             take long to arrive: what will be needed can be made ready meanwhile.
         taken: How many files, or batches, this pull took from the source already.
         take_late: Take files that came after their turn, too (`FilesGlob`).
+        reread_reorganised: Read blocks of a chain again that was re-organised (`EthereumLogs`).
+        earlier: Gives the states that this source had before, the newest first.
         is_snapshot: Each file is a whole state in place of the one before: late ones are never
             taken, since they would undo newer ones.
         containers: Runs the container of a source; None where none may be run.
@@ -68,6 +70,8 @@ class FetchContext:
     changed: Callable[[], None] = _nothing
     taken: int = 0
     take_late: bool = False
+    reread_reorganised: bool = False
+    earlier: Callable[[], Iterable[SourceState]] = tuple
     is_snapshot: bool = False
     containers: ContainerRunner | None = None
     ethereum_nodes: Mapping[int, str] = field(default_factory=dict)

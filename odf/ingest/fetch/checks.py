@@ -13,6 +13,7 @@ from odf.metadata.model import (
     FetchStepUrl,
 )
 
+from .event_time import check_event_time
 from .extras import need
 from .templates import Template
 from .texts import texts_of
@@ -37,9 +38,7 @@ def check_step(step: FetchStep) -> tuple[str, ...]:
         case FetchStepUrl():
             return _check_url(step)
         case FetchStepFilesGlob():
-            from .glob_walk import GlobPattern  # noqa: PLC0415 - pay for what is used
-
-            GlobPattern.parse(step.path, Path())
+            _check_glob(step)
         case FetchStepContainer():
             _check_container(step)
         case FetchStepMqtt():
@@ -60,9 +59,30 @@ def _without(extra: str, module: str, what: str) -> tuple[str, ...]:
     return ()
 
 
+def _check_glob(step: FetchStepFilesGlob) -> None:
+    from .files_glob import check_order  # noqa: PLC0415 - pay for what is used
+    from .glob_walk import GlobPattern  # noqa: PLC0415
+
+    GlobPattern.parse(step.path, Path())
+    check_event_time(step.event_time)
+    check_order(step)
+
+
 def _check_url(step: FetchStepUrl) -> tuple[str, ...]:
+    check_event_time(step.event_time)
+    if step.headers:
+        from .http import check_header_name  # noqa: PLC0415 - pay for what is used
+
+        for header in step.headers:
+            check_header_name(header.name, step.url)
     scheme, colon, _ = step.url.partition(":")
     if "${{" in scheme or (colon and scheme.lower() in _SCHEMES):
+        if step.headers and scheme.lower() in ("ftp", "ftps"):
+            from .ftp import refuse_headers  # noqa: PLC0415 - pay for what is used
+
+            refuse_headers(step.url)
+        if step.headers and scheme.lower() == "file":
+            return (f"{step.url}: headers do nothing there, only for http and https",)
         return ()
     known = ", ".join(_SCHEMES)
     if colon and _SCHEME.fullmatch(scheme):

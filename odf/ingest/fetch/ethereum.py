@@ -3,12 +3,14 @@
 A node is asked for ranges of blocks, over JSON-RPC. The result is a Parquet file with the columns
 of the live peer; with a `signature` there is `event` as well, the decoded log. The source state is
 number and hash of the last block that was read. If the chain has another block there now, it was
-re-organised, and what was read may not be true any more: that is an error.
+re-organised, and what was read may not be true any more: that is an error, unless the blocks are to
+be read again behind the newest earlier state whose block is still there.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,14 +88,15 @@ def fetch_ethereum_logs(
         remove_spools(ctx.cache_dir, _KIND)
     node = _node(step, texts, ctx)
     warnings: list[str] = []
-    place = _place(node, state, warnings)
+    place = _place(node, state, ctx, warnings)
     newest = node.newest_block()
     last = newest if wanted.last is None else min(wanted.last, newest)
     first = wanted.first if place is None else max(wanted.first, place.number + 1)
-    if last < first:
+    went_back = place is not None and state is not None and place.state() != state
+    if last < first and not went_back:
         return Unchanged(f"{node.shown}: no new blocks since {last}", tuple(warnings))
     batch = _read(node, wanted, first, last, ctx)
-    quiet = batch.last - first + 1 < limits.ETHEREUM_QUIET_BLOCKS
+    quiet = not went_back and batch.last - first + 1 < limits.ETHEREUM_QUIET_BLOCKS
     if not batch.logs and quiet and not batch.has_more:
         return Unchanged(f"{node.shown}: no new logs up to block {batch.last}", tuple(warnings))
     found = node.block_hash(batch.last)
@@ -172,7 +175,9 @@ def _configured(text: str) -> Expanded:
     return Expanded(text, f"{parts.scheme}://{parts.netloc}/{MASK}", (key, *pieces))
 
 
-def _place(node: Node, state: SourceState | None, warnings: list[str]) -> _Place | None:
+def _place(
+    node: Node, state: SourceState | None, ctx: FetchContext, warnings: list[str]
+) -> _Place | None:
     """Read the state, and make sure that the chain still has that block."""
     if state is None:
         return None
@@ -183,14 +188,42 @@ def _place(node: Node, state: SourceState | None, warnings: list[str]) -> _Place
     found = node.block_hash(place.number)
     if found is not None and found.hex() == place.hash:
         return place
+    common = _newest_common(node, ctx)
+    if ctx.reread_reorganised:
+        warnings.append(
+            f"{node.shown}: the chain was re-organised: blocks from {common.number + 1} on are "
+            f"read again; rows that came from those up to {place.number} before stay as they "
+            "are, also where their blocks are gone"
+        )
+        return common
     now = "is gone" if found is None else f"is 0x{found.hex()} now"
     raise BadInputError(
         f"{node.shown}: the chain was re-organised: block {place.number} was read as "
-        f"0x{place.hash} and {now}, so logs of the last blocks may not be true any more",
+        f"0x{place.hash} and {now}, so logs of blocks from {common.number + 1} on may not be "
+        "true any more",
         reason="reorganised",
-        hint="see odf log for a block of the dataset from before that, go back to it with odf "
-        "reset, and pull again",
+        hint="odf pull --reread-reorganised reads those blocks again: rows that are there stay, a "
+        "Ledger or UpsertStream takes only what is new or different by its key, Append and "
+        "ChangelogStream take all of it once more",
     )
+
+
+def _newest_common(node: Node, ctx: FetchContext) -> _Place:
+    """Find the newest block that was the last of a batch and that the chain still has.
+
+    Returns:
+        The block; the one before the first if the chain has none of them.
+    """
+    places = [_Place.parse(state.value) for state in ctx.earlier() if state.kind == ETAG]
+    known = [place for place in places if place is not None]
+
+    def is_there(place: _Place) -> bool:
+        found = node.block_hash(place.number)
+        return found is not None and found.hex() == place.hash
+
+    # Where the chain still has one of them it has all that are older.
+    newest = bisect_left(known, 1, key=is_there)
+    return known[newest] if newest < len(known) else _Place(-1, "")
 
 
 def _read(node: Node, wanted: LogFilter, first: int, last: int, ctx: FetchContext) -> _Batch:

@@ -19,7 +19,7 @@ from odf.metadata.model import (
 )
 
 from .base import FetchContext
-from .time_format import DEFAULT_FORMAT, parse_time
+from .time_format import DEFAULT_FORMAT, compile_time, parse_time
 
 _NANOS_PER_MILLI = 1_000_000
 
@@ -88,18 +88,45 @@ def _first_group(pattern: str, paths: Sequence[str], shown: str) -> str:
                 hint="check the pattern: group 1 has to hold the time",
             )
     except pa.ArrowInvalid as problem:
-        without_group = "parenthesized" in str(problem)
-        raise BadInputError(
-            f"eventTime: the pattern {pattern!r} "
-            + ("has no group in parentheses" if without_group else f"is not valid: {problem}"),
-            reason="event_time_pattern",
-            hint="group 1 holds the time, for example ([0-9]{4}-[0-9]{2}-[0-9]{2}); "
-            "look-around and back-references are not available",
-        ) from None
+        raise _bad_pattern(pattern, problem) from None
     raise BadInputError(
         f"eventTime of {shown}: the pattern {pattern!r} fits nothing in it",
         reason="event_time",
         hint="check the pattern: it is searched in the path, and group 1 is the time",
+    )
+
+
+def check_event_time(source: EventTimeSource | None) -> None:
+    """Look for what no path could give a time with.
+
+    Raises:
+        BadInputError: The pattern or the format of `fromPath` is none.
+    """
+    if not isinstance(source, EventTimeSourceFromPath):
+        return
+    import pyarrow as pa  # noqa: PLC0415 - only sources with `fromPath` pay for it
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    try:
+        compile_time(source.timestamp_format or DEFAULT_FORMAT)
+    except BadInputError as problem:
+        raise BadInputError(
+            f"eventTime: {problem.message}", reason=problem.reason, hint=problem.hint
+        ) from None
+    try:
+        pc.replace_substring_regex(pa.array([""]), pattern=source.pattern, replacement=r"\1")
+    except pa.ArrowInvalid as problem:
+        raise _bad_pattern(source.pattern, problem) from None
+
+
+def _bad_pattern(pattern: str, problem: Exception) -> BadInputError:
+    without_group = "parenthesized" in str(problem)
+    return BadInputError(
+        f"eventTime: the pattern {pattern!r} "
+        + ("has no group in parentheses" if without_group else f"is not valid: {problem}"),
+        reason="event_time_pattern",
+        hint="group 1 holds the time, for example ([0-9]{4}-[0-9]{2}-[0-9]{2}); "
+        "look-around and back-references are not available",
     )
 
 

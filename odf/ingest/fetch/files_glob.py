@@ -137,15 +137,26 @@ def fetch_files_glob(
     return Unchanged(f"no file after {last} matches {step.path}{more}", tuple(glob.warnings))
 
 
-def _list(step: FetchStepFilesGlob, pattern: GlobPattern, ctx: FetchContext) -> tuple[_File, ...]:
-    """List the files in their order."""
-    by_time = step.order is SourceOrdering.BY_EVENT_TIME
-    if by_time and isinstance(step.event_time, EventTimeSourceFromSystemTime):
+def check_order(step: FetchStepFilesGlob) -> None:
+    """Refuse an order that no files can be put into.
+
+    Raises:
+        BadInputError: It is by event times that the files do not have.
+    """
+    if step.order is SourceOrdering.BY_EVENT_TIME and isinstance(
+        step.event_time, EventTimeSourceFromSystemTime
+    ):
         raise BadInputError(
             f"{step.path}: order ByEventTime needs event times of the files, not the system time",
             reason="event_time",
             hint="use order ByName, or eventTime fromPath or fromMetadata",
         )
+
+
+def _list(step: FetchStepFilesGlob, pattern: GlobPattern, ctx: FetchContext) -> tuple[_File, ...]:
+    """List the files in their order."""
+    check_order(step)
+    by_time = step.order is SourceOrdering.BY_EVENT_TIME
     found = find_files(pattern)
     names = Counter(PurePosixPath(relative).name for relative in found)
     files = []

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from odf import limits
@@ -40,6 +40,12 @@ _TIME: Final = re.compile(r"213 (\d{14})(?:\.(\d{1,9}))?\s*")
 _CHUNK: Final = 1 << 20
 _PROGRESS: Final = 16 * 1024 * 1024
 _NO_FILE: Final = "550"
+_ASK: Final = "try the URL with another program, or ask the owner of the server"
+_PASSIVE: Final = (
+    "transfers are passive: the server, and firewalls before it, have to take connections at ports "
+    "that it names; where it only does active ones fetch the file by another program, and read it "
+    "from a file:// URL"
+)
 _BYTES: Final = "latin-1"  # any byte can be read; names are given as the bytes of UTF-8
 
 
@@ -123,11 +129,7 @@ def _job(step: FetchStepUrl, url: Expanded, state: SourceState | None, ctx: Fetc
             hint="write it like ftp://host/folder/file.csv",
         )
     if step.headers:
-        raise BadInputError(
-            f"{shown}: ftp has no headers",
-            reason="bad_header",
-            hint="user and password go into the URL: ftp://user:password@host/file",
-        )
+        refuse_headers(shown)
     _refuse_proxy(shown, parts.scheme.lower(), parts.hostname, port, ctx)
     warnings: list[str] = []
     if state is not None and modified_in(state) is None:
@@ -147,6 +149,19 @@ def _job(step: FetchStepUrl, url: Expanded, state: SourceState | None, ctx: Fetc
         state,
         ctx,
         warnings,
+    )
+
+
+def refuse_headers(shown: str) -> NoReturn:
+    """Refuse headers, which the protocol does not have.
+
+    Raises:
+        BadInputError: Always.
+    """
+    raise BadInputError(
+        f"{shown}: ftp has no headers",
+        reason="bad_header",
+        hint="user and password go into the URL: ftp://user:password@host/file",
     )
 
 
@@ -235,9 +250,9 @@ def _words(job: _Job) -> Iterator[None]:
             raise NotFoundError(
                 _said(job, problem), hint="check the URL; is the source still published there?"
             ) from None
-        raise TransportError(_said(job, problem)) from None
+        raise TransportError(_said(job, problem), hint=_ASK) from None
     except ftplib.Error as problem:
-        raise TransportError(_said(job, problem)) from None
+        raise TransportError(_said(job, problem), hint=_ASK) from None
     except ssl.SSLError as problem:
         raise TransportError(
             f"{job.shown}: TLS failed: {problem.reason or problem}",
@@ -294,8 +309,7 @@ def _copy(ftp: ftplib.FTP, job: _Job, part: PartFile, length: int | None) -> Non
     told = part.size
     if length is not None and part.size == length:
         return  # it broke behind the last byte
-    data, _ = ftp.ntransfercmd(f"RETR {_wire(job.name)}", part.size or None)
-    with data:
+    with _opened(ftp, job, part.size) as data:
         while chunk := data.recv(_CHUNK):
             if part.size + len(chunk) > job.ctx.max_size:
                 raise _too_large(job)
@@ -313,6 +327,23 @@ def _copy(ftp: ftplib.FTP, job: _Job, part: PartFile, length: int | None) -> Non
         if part.size > length:
             part.restart(None)
         raise fault
+
+
+def _opened(ftp: ftplib.FTP, job: _Job, at: int) -> socket.socket:
+    """Open the connection for the data, which the server waits for at a port that it names."""
+    try:
+        return ftp.ntransfercmd(f"RETR {_wire(job.name)}", at or None)[0]
+    except ftplib.error_perm as problem:
+        if str(problem).startswith(_NO_FILE):
+            raise
+        raise TransportError(_said(job, problem), hint=_PASSIVE) from None
+    except ftplib.error_temp as problem:
+        raise PassingFaultError(_said(job, problem), hint=_PASSIVE) from None
+    except OSError as problem:
+        reason = (problem.strerror or str(problem) or type(problem).__name__).lower()
+        raise PassingFaultError(
+            f"{job.shown}: no connection for the data: {reason}", hint=_PASSIVE
+        ) from None
 
 
 def _fetched(job: _Job, part: PartFile, found: Validators) -> Fetched:

@@ -119,12 +119,7 @@ def _headers(step: FetchStepUrl, values: Sequence[Expanded], shown: str) -> list
     """Check the headers of a manifest, which must not get past the framing of the request."""
     headers = []
     for declared, value in zip(step.headers or (), values, strict=True):
-        if not _TOKEN.fullmatch(declared.name) or declared.name.lower() in _OURS:
-            raise BadInputError(
-                f"{shown}: the header {declared.name!r} cannot be set by a manifest",
-                reason="bad_header",
-                hint="leave it out: it belongs to the transfer itself",
-            )
+        check_header_name(declared.name, shown)
         if not _VALUE.fullmatch(value.text):
             raise BadInputError(
                 f"{shown}: the value of the header {declared.name} has characters that a header "
@@ -134,6 +129,20 @@ def _headers(step: FetchStepUrl, values: Sequence[Expanded], shown: str) -> list
             )
         headers.append(Header(declared.name, value.text, secret="${{" in declared.value))
     return headers
+
+
+def check_header_name(name: str, shown: str) -> None:
+    """Refuse a header that a manifest cannot set.
+
+    Raises:
+        BadInputError: It is none, or belongs to the transfer itself.
+    """
+    if not _TOKEN.fullmatch(name) or name.lower() in _OURS:
+        raise BadInputError(
+            f"{shown}: the header {name!r} cannot be set by a manifest",
+            reason="bad_header",
+            hint="leave it out: it belongs to the transfer itself",
+        )
 
 
 def _condition(state: SourceState | None, shown: str, warnings: list[str]) -> Header | None:

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from http.client import IncompleteRead
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin
 
@@ -404,6 +405,8 @@ def _root(problem: BaseException) -> str:
     """Return the system's words for the innermost cause."""
     while (inner := problem.__cause__ or problem.__context__) is not None:
         problem = inner
+    if isinstance(problem, ValueError | IncompleteRead) and not isinstance(problem, OSError):
+        return "the end is missing"  # a chunk whose length is none, or that is shorter
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror.lower() if problem.strerror[:1].isupper() else problem.strerror
     return str(problem) or type(problem).__name__

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from odf.data.archive_members import matching
 from odf.errors import BadInputError, TransportError
 from odf.limits import MAX_LISTED_MEMBERS, MAX_ZIP_DIRECTORY, PREPARE_CHUNK
 
 from .base import Bounds, Stream
 from .files import FileStream
-from .members import matching
 
 _ENCRYPTED = 0x1 | 0x40 | 0x2000  # the member, strongly, and the table of contents
 _METHODS: Final = {

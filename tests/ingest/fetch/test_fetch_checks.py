@@ -8,6 +8,8 @@ from odf.errors import BadInputError
 from odf.ingest.fetch import check_step, fetch, place_of
 from odf.metadata.model import (
     EnvVar,
+    EventTimeSourceFromPath,
+    EventTimeSourceFromSystemTime,
     FetchStep,
     FetchStepContainer,
     FetchStepEthereumLogs,
@@ -15,8 +17,15 @@ from odf.metadata.model import (
     FetchStepMqtt,
     FetchStepUrl,
     MqttTopicSubscription,
+    RequestHeader,
+    SourceOrdering,
 )
 from tests.ingest.fetch.conftest import Around
+
+
+def _from_path(pattern: str, time_format: str | None = None) -> EventTimeSourceFromPath:
+    return EventTimeSourceFromPath(pattern, time_format)
+
 
 TOPIC = (MqttTopicSubscription("a"),)
 GOOD: list[tuple[FetchStep, str]] = [
@@ -33,6 +42,22 @@ BAD: list[tuple[FetchStep, str]] = [
     (FetchStepUrl("/data/a.csv"), "no URL of one of the schemes file, http"),
     (FetchStepUrl("C:\\data\\a.csv"), "no URL of one of the schemes file, http"),
     (FetchStepUrl("http://h/${{ KEY }}"), "cannot read the template"),
+    (FetchStepUrl("http://h/a", _from_path("([0-9]{4})", "%Q")), "eventTime: .*%Q is not known"),
+    (FetchStepUrl("http://h/a", _from_path("([0-9]{4})", "dd/MM")), "eventTime: .* has no year"),
+    (FetchStepUrl("http://h/a", _from_path("[0-9]{4}")), "has no group in parentheses"),
+    (
+        FetchStepUrl("http://h/a", headers=(RequestHeader("X", "a"), RequestHeader("Range", "b"))),
+        "the header 'Range' cannot be set by a manifest",
+    ),
+    (FetchStepUrl("http://h/a", headers=(RequestHeader("X Y", "a"),)), "the header 'X Y' cannot"),
+    (FetchStepFilesGlob("a/*", _from_path("(?=x)")), "eventTime: the pattern .* is not valid"),
+    (
+        FetchStepFilesGlob(
+            "a/*", EventTimeSourceFromSystemTime(), order=SourceOrdering.BY_EVENT_TIME
+        ),
+        "ByEventTime needs event times of the files",
+    ),
+    (FetchStepUrl("ftp://h/a", headers=(RequestHeader("X", "a"),)), "ftp has no headers"),
     (FetchStepFilesGlob("data/"), "names no files"),
     (FetchStepContainer("--privileged"), "is no name of an image"),
     (FetchStepContainer("img", env=(EnvVar("A B", "x"),)), "is no name of a variable"),
@@ -53,6 +78,11 @@ def test_schemes_of_other_implementations_are_told_of() -> None:
     assert check_step(FetchStepUrl("s3://bucket/a.csv")) == (
         "this release cannot pull s3: URLs, only file, http, https, ftp, ftps",
     )
+
+
+def test_headers_that_nobody_reads_are_told_of() -> None:
+    step = FetchStepUrl("file:///a.csv", headers=(RequestHeader("X-Key", "a"),))
+    assert check_step(step) == ("file:///a.csv: headers do nothing there, only for http and https",)
 
 
 @pytest.mark.parametrize(("step", "said"), BAD)

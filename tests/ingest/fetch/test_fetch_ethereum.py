@@ -160,7 +160,7 @@ def test_a_chain_that_was_reorganised(chain: Chain, around: Around) -> None:
     chain.call("evm_revert", before)
     with pytest.raises(BadInputError, match=r"re-organised: block 2 .* is gone") as refused:
         take(around, step(chain, contract), first.source_state)
-    assert "odf reset" in (refused.value.hint or "")
+    assert "odf pull --reread-reorganised" in (refused.value.hint or "")
     chain.log(contract, [ANN], word(7))
     with pytest.raises(BadInputError, match=r"re-organised: block 2 ") as refused:
         take(around, step(chain, contract), first.source_state)
@@ -168,7 +168,46 @@ def test_a_chain_that_was_reorganised(chain: Chain, around: Around) -> None:
     was = first.source_state.value.partition("@")[2]
     now = chain.call("eth_getBlockByNumber", "0x2", False)["hash"]
     assert f"was read as 0x{was} and is {now} now" in refused.value.message
-    assert "odf reset" in (refused.value.hint or "")
+    assert "blocks from 0 on" in refused.value.message
+
+
+def test_blocks_of_a_reorganised_chain_are_read_again(chain: Chain, around: Around) -> None:
+    """From behind the newest block that was the last of a batch and is there still."""
+    contract = chain.contract(1)
+    source = step(chain, contract)
+    states: list[SourceState] = []
+    reverts = []
+    for number in range(4):
+        reverts.append(chain.call("evm_snapshot"))
+        chain.log(contract, [ANN], word(number))
+        found = take(around, source, states[-1] if states else None)
+        assert isinstance(found, Fetched)
+        assert found.source_state is not None
+        states.append(found.source_state)
+    chain.call("evm_revert", reverts[2])
+    gone = states[-1]
+
+    def again(earlier: list[SourceState]) -> Fetched:
+        found = take(
+            around, source, gone, reread_reorganised=True, earlier=lambda: reversed(earlier)
+        )
+        assert isinstance(found, Fetched), found
+        return found
+
+    # No block came in place of the others: the state goes back, or the next pull would fail.
+    found = again(states[:-1])
+    assert (found.is_empty, found.source_state) == (True, states[1])
+    assert "blocks from 4 on are read again" in found.warnings[0]
+    for number in (12, 13, 14):
+        chain.log(contract, [ANN], word(number))
+    with pytest.raises(BadInputError, match=r"re-organised: .* blocks from 4 on may not"):
+        take(around, source, gone, earlier=lambda: reversed(states[:-1]))
+    found = again(states[:-1])
+    assert numbers(found) == [12, 13, 14]
+    assert isinstance(take(around, source, found.source_state), Unchanged)
+    # Nothing of what is known is on the chain: all of it is read.
+    assert numbers(again([])) == [0, 1, 12, 13, 14]
+    assert numbers(again(states[2:-1])) == [0, 1, 12, 13, 14]
 
 
 def test_an_event_of_the_same_hash_and_another_shape(chain: Chain, around: Around) -> None:

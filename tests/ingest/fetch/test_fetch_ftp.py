@@ -184,6 +184,24 @@ def test_headers_make_no_sense(around: Around) -> None:
         take(around, "ftp://127.0.0.1/a", headers=(RequestHeader("A", "b"),))
 
 
+@pytest.mark.parametrize("unfit", ["no passive mode", "another address"])
+def test_a_server_without_passive_transfers(
+    unfit: str, ftp: Ftp, around: Around, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ftp.write("c.csv", b"x\n")
+    if unfit == "no passive mode":
+        ftp.forget("PASV")
+    else:  # as where a firewall lets nobody in to the ports that the server names
+        monkeypatch.setattr("ftplib.FTP.makepasv", lambda _: ("127.0.0.1", 1))
+    with pytest.raises(
+        TransportError, match=r"50\d |no connection for the data: .*refused"
+    ) as told:
+        take(around, ftp.url("c.csv"))
+    assert "transfers are passive" in (told.value.hint or "")
+    assert "file:// URL" in (told.value.hint or "")
+    assert not any(name.endswith(".data") for name in around.leftovers)
+
+
 def test_too_large(ftp: Ftp, around: Around) -> None:
     ftp.write("c.csv", b"x" * 2000)
     with pytest.raises(BadInputError, match="larger than the 1000 bytes"):

@@ -326,6 +326,8 @@ def test_a_chunked_body_needs_its_end(server, around):
     ]
     got = fetch(FetchStepUrl(server.url("/a")), None, around.ctx())
     assert (got.path.read_bytes(), got.complete, len(server.requests)) == (b"id,na", True, 4)
+    broken = [line for line in around.said if "broke off" in line]
+    assert ["broke off: the end is missing" in line for line in broken] == [True] * 3
 
 
 def test_a_body_without_length_is_told_of(server, around):

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odf import limits
+from odf.data.archive_members import matching
 from odf.errors import BadInputError, OdfError
 from odf.ingest.prepare import Bounds, check_steps, prepare, remove_leftovers
 from odf.ingest.prepare.gunzip import GunzipStream
-from odf.ingest.prepare.members import matching
 from odf.metadata.model import CompressionFormat, PrepStepDecompress
 from tests.ingest.prepare.conftest import GUNZIP, UNZIP, Kitchen, pipe, unzip
 

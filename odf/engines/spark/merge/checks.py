@@ -6,7 +6,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odf.data.types import loses_digits
+from odf.data.types import conform, loses_digits
 from odf.engines.host.engine import Reporter
 from odf.engines.spark.merge.layout import MergeLayout, NewRows
 from odf.engines.spark.parts import ROW_COLUMN
@@ -106,6 +106,9 @@ def refuse_duplicate_keys(new: NewRows, layout: MergeLayout, keys: Sequence[int]
     if not tables:
         return
     table = pa.concat_tables(tables)
+    for at, position in enumerate(keys):
+        found = _as_compared(table.column(at), layout.columns[position].field.type)
+        table = table.set_column(at, names[at], found)
     grouped = table.group_by(names).aggregate(
         [(ROW_COLUMN, "count"), (ROW_COLUMN, "min"), (ROW_COLUMN, "max")]
     )
@@ -128,6 +131,17 @@ def refuse_duplicate_keys(new: NewRows, layout: MergeLayout, keys: Sequence[int]
         hint="keep one row for each key in the preprocess query, or choose a longer primary key",
         details={"keys": twice.num_rows},
     )
+
+
+def _as_compared(values: pa.ChunkedArray, stored: pa.DataType) -> pa.ChunkedArray:
+    """Return keys so that those are equal which are one key to the merge."""
+    if pa.types.is_timestamp(stored):
+        # Less than a millisecond is not stored.
+        return pa.chunked_array([conform(chunk, stored) for chunk in values.chunks], stored)
+    if pa.types.is_floating(stored):
+        # Minus zero becomes zero.
+        return pc.add(values, pa.scalar(0.0, values.type))
+    return values
 
 
 def warn_of_cut_digits(new: NewRows, layout: MergeLayout, report: Reporter) -> None:

@@ -54,7 +54,8 @@ class MergeLayout:
     """What a merge knows about columns.
 
     Attributes:
-        columns: The event time column first, then the others in the order of the new rows.
+        columns: The event time column first, then those of the dataset in its order, then the
+            others in the order of the new rows.
         vocab: Names of the system columns.
         has_op: Whether the new rows say which operation each of them is.
     """
@@ -161,6 +162,9 @@ def make_layout(
             )
         ]
     others = [column for column in columns if column.name != event_name]
+    # Columns are known by their names: those of the dataset keep their order, new ones follow.
+    places = {name: place for place, name in enumerate(old)}
+    others.sort(key=lambda column: places.get(column.name, len(places)))
     return MergeLayout((*found, *others), vocab, has_op)
 
 

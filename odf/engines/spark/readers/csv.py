@@ -8,7 +8,7 @@ the file is read in one piece.
 
 import codecs
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,12 @@ from typing import TYPE_CHECKING, Final
 from odf.engines.host.engine import HIDDEN_PREFIX, SourceFile
 from odf.engines.spark.parts import Parts
 from odf.engines.spark.readers.csv_cut import RANGE_SIZE, cut_file
+from odf.engines.spark.readers.csv_end import (
+    EndsUnended,
+    Unended,
+    set_end_aside,
+    unended_record,
+)
 from odf.engines.spark.readers.csv_errors import refuse_bad_rows
 from odf.engines.spark.readers.csv_format import (
     CsvColumn,
@@ -44,7 +50,7 @@ from odf.engines.spark.readers.csv_task import (
 from odf.engines.spark.readers.encodings import as_utf8
 from odf.engines.spark.readers.hints import encoding_hint
 from odf.engines.spark.readers.known import KnownColumns
-from odf.engines.spark.readers.quarantine import Quarantine
+from odf.engines.spark.readers.quarantine import Cleaned, Quarantine
 from odf.engines.spark.readers.sniff import looks_like
 from odf.errors import BadInputError
 
@@ -55,6 +61,7 @@ ORDINAL_BITS: Final = 40
 """Rows that a range can have, as a power of two."""
 
 _BOM: Final = codecs.BOM_UTF8
+_NO_ENDS: Final[Mapping[int, Unended]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class CsvFile:
         data_start: The byte after the header.
         size: Its size in bytes.
         first: Fields of the first record, none if there is no record.
+        unended: What is behind its last byte, and not read.
     """
 
     name: str
@@ -74,6 +82,7 @@ class CsvFile:
     data_start: int
     size: int
     first: tuple[str, ...]
+    unended: Unended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,13 @@ class CsvSource:
 
     def notes(self) -> tuple[str, ...]:
         """Say what about the files makes one wonder, though they can be read."""
-        return tuple(note for file in self.files if (note := _doubt(file, self.form, self.columns)))
+        doubts = (_doubt(file, self.form, self.columns) for file in self.files)
+        ends = (
+            f"{file.name}:{file.unended.line}: {file.unended.problem}"
+            for file in self.files
+            if file.unended is not None
+        )
+        return (*(doubt for doubt in doubts if doubt), *ends)
 
 
 class CutInsideQuotes(Exception):  # noqa: N818  # nothing is wrong with the file
@@ -110,6 +125,7 @@ def open_csv(
     *,
     range_size: int = RANGE_SIZE,
     cut_quoted: bool = True,
+    ends: Mapping[int, Unended] = _NO_ENDS,
 ) -> CsvSource:
     """Look at the files: headers, columns, where they can be cut.
 
@@ -119,6 +135,7 @@ def open_csv(
         scratch: Folder for copies of files that are not in UTF-8.
         range_size: How many bytes a range has, about.
         cut_quoted: Whether to cut files with quotes; `check_cuts` tells if that went well.
+        ends: Ends of files, by position, that are not to be read.
 
     Raises:
         BadInputError: The header does not fit the declared columns, or names a column twice.
@@ -126,13 +143,17 @@ def open_csv(
     looked = tuple(
         _look_at(file, form, scratch / f"csv-{number}.utf8") for number, file in enumerate(files)
     )
+    looked = tuple(
+        replace(file, size=ends[number].start, unended=ends[number]) if number in ends else file
+        for number, file in enumerate(looked)
+    )
     columns = _columns(looked, form)
     _check_not_hidden(columns)
     ranges: list[CsvRange] = []
     for number, file in enumerate(looked):
         _check_width(file, form, columns)
         for start, end, has_quotes in cut_file(
-            file.path, file.data_start, form, range_size, cut_quoted=cut_quoted
+            file.path, file.data_start, file.size, form, range_size, cut_quoted=cut_quoted
         ):
             goes_on = end < file.size
             ranges.append(CsvRange(len(ranges), number, file.path, start, end, has_quotes, goes_on))
@@ -153,6 +174,7 @@ def read_csv(
     Raises:
         BadInputError: Some field or record is bad; then nothing of the files is to be used.
         CutInsideQuotes: The files have to be opened anew, without cuts.
+        EndsUnended: They have to be opened anew, without their ends; only with a quarantine.
     """
     tasks = [
         CsvTask(
@@ -172,12 +194,16 @@ def read_csv(
     if quarantine is not None and any(result.failure == ENCODING for result in results):
         _mend(spark, source, tasks, results)
         check_cuts(source, results)
+    if quarantine is not None:
+        _check_ends(source, results)
     bad = [result for result in results if not result.is_good or _is_mended(source, tasks, result)]
     rows = sum(result.rows for result in results) - sum(result.rows for result in bad)
     if bad and (quarantine is None or any(result.failure for result in bad)):
         refuse_bad_rows(source, results)
     elif bad and quarantine is not None:
         rows += _set_aside(spark, source, [tasks[result.index] for result in bad], quarantine)
+    if quarantine is not None:
+        quarantine.take(_ends_set_aside(source, quarantine))
     schema = part_schema(source.columns)
     return Parts(
         paths=tuple(task.output for task in tasks),
@@ -204,6 +230,31 @@ def _mendings(
         for result in results
         if result.failure == ENCODING
     ]
+
+
+def _check_ends(source: CsvSource, results: Sequence[RangeResult]) -> None:
+    """Look for files that can be read but for their last record.
+
+    Raises:
+        EndsUnended: There are some.
+    """
+    found = {number: file.unended for number, file in enumerate(source.files) if file.unended}
+    known = len(found)
+    for result in results:
+        piece = source.ranges[result.index]
+        if result.failure == UNCLOSED and piece.file not in found:
+            end = unended_record(piece.path, piece.start, source.form)
+            if end is not None:
+                found[piece.file] = end
+    if len(found) > known:
+        raise EndsUnended(found)
+
+
+def _ends_set_aside(source: CsvSource, quarantine: Quarantine) -> Iterator[Cleaned]:
+    for number, file in enumerate(source.files):
+        if file.unended is not None:
+            index = len(source.ranges) + number
+            yield set_end_aside(file.name, file.unended, quarantine.place(index), index)
 
 
 def _is_mended(source: CsvSource, tasks: Sequence[CsvTask], result: RangeResult) -> bool:
@@ -245,6 +296,7 @@ def infer_types(
     Raises:
         BadInputError: Some record is bad.
         CutInsideQuotes: The files have to be opened anew, without cuts.
+        EndsUnended: They have to be opened anew, without their ends; only if tolerant.
     """
     tasks = [CsvTask(piece, source.form, source.columns, "", 0) for piece in source.ranges]
     if not tasks:
@@ -256,6 +308,8 @@ def infer_types(
         for one in spread.mapPartitions(look_at_mended).collect():
             seen[one.result.index] = one
     check_cuts(source, [one.result for one in seen])
+    if tolerant:
+        _check_ends(source, [one.result for one in seen])
     if any(one.result.failure if tolerant else not one.result.is_good for one in seen):
         refuse_bad_rows(source, [one.result for one in seen])
     names = [column.name for column in source.columns]

@@ -21,13 +21,14 @@ _LONGEST_LOOK: Final = 1 << 20
 
 
 def cut_file(
-    path: str, start: int, form: CsvFormat, range_size: int, *, cut_quoted: bool
+    path: str, start: int, size: int, form: CsvFormat, range_size: int, *, cut_quoted: bool
 ) -> list[tuple[int, int, bool]]:
     """Cut a file where records seem to end.
 
     Args:
         path: The file, in UTF-8.
         start: The byte behind the header.
+        size: The byte behind the last one that is read.
         form: How it is written.
         range_size: How many bytes a range has, about.
         cut_quoted: Whether to cut files with quotes or escapes.
@@ -35,12 +36,11 @@ def cut_file(
     Returns:
         Start and end of each range, and whether there are quotes or escapes in it.
     """
-    size = Path(path).stat().st_size
     if start >= size:
         return []
     with (
         Path(path).open("rb") as opened,
-        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        mmap.mmap(opened.fileno(), size, access=mmap.ACCESS_READ) as data,
     ):
         marks = _Marks((form.quote or "").encode(), (form.escape or "").encode())
         is_special = _holds(data, start, marks.all)

@@ -1,20 +1,15 @@
 """The options of a `ReadStepCsv`, parsed into what the reader needs (ingest.md §6, design §7)."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
-from odf.data.datatypes import Column, DataType, Kind, describe
-from odf.data.ddl import parse_ddl
+from odf.data.datatypes import Column, DataType, Kind
+from odf.data.read_options import check_csv_type, csv_characters, describe_type, encoding_name
+from odf.data.read_schema import declared_columns
 from odf.data.types import slice_type, to_arrow
-from odf.engines.spark.readers.convert import converter
-from odf.engines.spark.readers.encodings import encoding_name
 from odf.engines.spark.readers.time_formats import DEFAULT_FORMATS, TimeFormats, time_formats
-from odf.errors import BadInputError
 from odf.metadata.model import ReadStepCsv
-
-_DEFAULT_QUOTE: Final = '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +64,12 @@ def parse_format(step: ReadStepCsv) -> CsvFormat:
     Raises:
         BadInputError: An option has a value that this release cannot read with.
     """
-    columns = parse_ddl(step.schema) if step.schema else None
-    quote = _DEFAULT_QUOTE if step.quote is None else step.quote
-    separator = _character("separator", step.separator, ",")
-    escape = _character("escape", step.escape, None)
-    found = CsvFormat(
-        separator=separator or ",",
-        quote=_character("quote", quote, None),
-        escape=None if escape == quote else escape,
+    columns = declared_columns(step)
+    characters = csv_characters(step)
+    return CsvFormat(
+        separator=characters.separator,
+        quote=characters.quote,
+        escape=characters.escape,
         header=bool(step.header),
         null_value=step.null_value or None,
         encoding=encoding_name(step.encoding, "CSV"),
@@ -84,14 +77,6 @@ def parse_format(step: ReadStepCsv) -> CsvFormat:
         times=time_formats(step),
         infers=bool(step.infer_schema) and columns is None,
     )
-    if found.separator in (found.quote, found.escape):
-        raise BadInputError(
-            f"CSV separator {found.separator!r} is the quote or the escape character too",
-            reason="csv",
-            hint="give each of `separator`, `quote` and `escape` a character of its own; "
-            "`quote: ''` turns quoting off",
-        )
-    return found
 
 
 def typed_columns(declared: tuple[Column, ...]) -> tuple[CsvColumn, ...]:
@@ -109,16 +94,9 @@ def text_columns(names: tuple[str, ...]) -> tuple[CsvColumn, ...]:
 
 
 def _typed_column(column: Column) -> CsvColumn:
-    target = read_type(column.type)
-    described = describe_type(column.type)
-    if converter(target) is None:
-        raise BadInputError(
-            f"column `{column.name}`: a CSV field cannot hold {described}",
-            reason="schema",
-            hint="read it as STRING and convert it in the preprocess query",
-        )
-    stored = slice_type(to_arrow(column.type))
-    return CsvColumn(column.name, target, stored, column.nullable, described)
+    check_csv_type(column)
+    target, stored = read_type(column.type), slice_type(to_arrow(column.type))
+    return CsvColumn(column.name, target, stored, column.nullable, describe_type(column.type))
 
 
 def read_type(declared: DataType) -> pa.DataType:
@@ -131,24 +109,3 @@ def read_type(declared: DataType) -> pa.DataType:
     if declared.kind is Kind.UUID:
         return pa.binary(16)
     return to_arrow(declared)
-
-
-def describe_type(declared: DataType) -> str:
-    """Return a type as messages write it."""
-    if declared.kind in (Kind.TIMESTAMP, Kind.TIME):
-        return declared.kind.value
-    return describe(declared)
-
-
-def _character(option: str, given: str | None, default: str | None) -> str | None:
-    if given is None or given == "":
-        return default
-    text = "\t" if given == "\\t" else given
-    if len(text) != 1 or not text.isascii() or text in "\r\n":
-        raise BadInputError(
-            f"CSV option {option} is {given!r}: wanted one ASCII character that ends no line",
-            reason="csv",
-            hint="a tab is written \\t; a file with other separators can be converted by a Pipe "
-            "step, for example with sed",
-        )
-    return text

@@ -10,6 +10,7 @@ from odf.engines.spark.readers.csv_format import CsvColumn, CsvFormat
 from odf.engines.spark.readers.csv_task import ENCODING, UNCLOSED, BadCell, RangeResult
 from odf.engines.spark.readers.hints import SET_ASIDE, TYPES, encoding_hint
 from odf.engines.spark.readers.sniff import looks_like
+from odf.limits import MAX_UNENDED_RECORD
 
 if TYPE_CHECKING:
     from odf.engines.spark.readers.csv import CsvFile, CsvSource
@@ -19,6 +20,7 @@ SEPARATORS: Final = ";\t|,:"
 
 _DECIMAL_COMMA: Final = re.compile(r"[-+]?[0-9.' ]*,[0-9]+")
 _THOUSANDS: Final = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
+_ZONE: Final = re.compile(r"[ \[]*\b([A-Z][A-Za-z]+/[A-Za-z_/]+)\]?$")
 _ABSENT: Final = frozenset({"null", "none", "na", "n/a", "nan", "-", "--", ".", "?", "\\n", "#n/a"})
 
 
@@ -68,8 +70,8 @@ def _unclosed(form: CsvFormat) -> str:
         return "correct the end of the file, or check `escape` of the read step"
     return (
         f"close it in the file, or if {form.quote} is an ordinary character there, turn quoting "
-        "off with `quote: ''` in the read step; what follows cannot be told apart from the "
-        "field, so no rows can be set aside"
+        "off with `quote: ''` in the read step; --on-bad-rows quarantine sets aside the rest of "
+        f"the file from that row on, if that is not more than {MAX_UNENDED_RECORD} bytes"
     )
 
 
@@ -98,6 +100,12 @@ def _value(column: CsvColumn, cell: BadCell, form: CsvFormat) -> str:
         return f"if {cell.text!r} means that there is no value, set `nullValue: {cell.text!r}`"
     if pa.types.is_date(column.type) and form.times.date is None:
         return "name how dates are written in `dateFormat`, for example dd/MM/yyyy"
+    if pa.types.is_timestamp(column.type) and (zone := _ZONE.search(text)):
+        return (
+            "names of time zones are not read, as what they mean changes: read the column as "
+            "STRING, and convert it in the preprocess query: "
+            f"to_utc_timestamp(left(`{column.name}`, {zone.start()}), '{zone[1]}')"
+        )
     if pa.types.is_timestamp(column.type) and form.times.timestamp is None:
         return "name how times are written in `timestampFormat`, for example dd/MM/yyyy HH:mm:ss"
     is_number = pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)

@@ -179,6 +179,17 @@ def scan(data: bytes, first_line: int, form: CsvFormat, width: int) -> Iterator[
         yield Scanned(row if is_row else None, line, len(record), whole, undecodable)
 
 
+def records_of(lines: Iterator[str], form: CsvFormat) -> Iterator[list[str]]:
+    """Yield the records in some lines; blank lines are records without fields.
+
+    Args:
+        lines: The lines, with their ends; no more are taken than a record has.
+        form: How the file is written.
+    """
+    csv.field_size_limit(sys.maxsize)
+    return _reader(lines, form)
+
+
 def _noted(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
     for line in lines:
         taken.append(line)

@@ -1,4 +1,4 @@
-"""The option `encoding` of read steps: names of character sets, and copies in UTF-8.
+"""The option `encoding` of read steps: copies of files in UTF-8.
 
 A copy is made piece by piece, so that its size does not count. A byte that means nothing in the
 encoding of a file is kept in the copy behind a byte that is in no UTF-8 text at all, so that the
@@ -10,11 +10,9 @@ import re
 from pathlib import Path
 from typing import Final
 
+from odf.data.read_options import UTF8
 from odf.engines.host.engine import SourceFile
 from odf.errors import BadInputError
-
-UTF8: Final = codecs.lookup("utf-8").name
-"""What readers work on."""
 
 _PIECE: Final = 1 << 20
 
@@ -30,31 +28,6 @@ _FIRST_HIGH: Final = 0x80
 
 _UNITS: Final = ("utf-16", "utf-32", "utf-7")
 """Encodings in which nothing is known about what comes after a bad byte."""
-
-
-def encoding_name(given: str | None, kind: str) -> str:
-    """Return the name of an encoding as Python knows it.
-
-    Args:
-        given: As in the manifest; nothing is UTF-8.
-        kind: The read step, for messages: `CSV` or `JSON`.
-
-    Raises:
-        BadInputError: There is no such encoding of texts.
-    """
-    if not given:
-        return UTF8
-    try:
-        found = codecs.lookup(given)
-        # Some codecs of Python turn bytes into bytes; this one call refuses them.
-        "".encode(given)
-    except LookupError:
-        raise BadInputError(
-            f"{kind} encoding {given!r} is not known",
-            reason=kind.lower(),
-            hint="for example utf-8, utf-16, latin-1, cp1252, gb18030",
-        ) from None
-    return found.name
 
 
 def as_utf8(file: SourceFile, encoding: str, copy: Path, kind: str) -> str:

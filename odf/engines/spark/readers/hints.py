@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odf.engines.spark.readers.encodings import UTF8
+from odf.data.read_options import UTF8
 
 SET_ASIDE: Final = "--on-bad-rows quarantine sets bad rows aside and takes the others"
 

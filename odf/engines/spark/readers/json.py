@@ -7,7 +7,7 @@ elements. A document that is not as it should be is read by one task, element by
 import codecs
 import mmap
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -38,6 +38,7 @@ from odf.engines.spark.readers.json_task import (
 )
 from odf.engines.spark.readers.known import KnownColumns
 from odf.engines.spark.readers.quarantine import Quarantine
+from odf.engines.spark.readers.shapefile_records import projection
 from odf.engines.spark.readers.sniff import looks_like
 from odf.errors import BadInputError
 
@@ -111,6 +112,20 @@ class JsonSource:
             before += result.records
 
     def notes(self) -> tuple[str, ...]:
+        """Say what about the files makes one wonder, though they can be read."""
+        return (*self._planes(), *self._absent())
+
+    def _planes(self) -> Iterator[str]:
+        """Say which coordinates are no degrees, which whoever reads GeoJSON takes them for."""
+        for piece in self.ranges if self.form.shapes else ():
+            plane = projection(piece.path, self.form.path[0] if self.form.path else None)
+            if plane is not None:
+                yield (
+                    f"{self.names[piece.file]}: its coordinates are in {plane!r}, not in degrees "
+                    "of longitude and latitude; `geometry` has them as they are"
+                )
+
+    def _absent(self) -> tuple[str, ...]:
         """Say which declared columns no row has, though there are rows."""
         if self.form.columns is None or not self.members:
             return ()

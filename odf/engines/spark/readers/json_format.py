@@ -7,10 +7,15 @@ from typing import Final
 import pyarrow as pa
 
 from odf.data.datatypes import Column, DataType, Kind
-from odf.data.ddl import parse_ddl
+from odf.data.read_options import (
+    UTF8,
+    check_json_type,
+    describe_type,
+    encoding_name,
+    sub_path,
+)
+from odf.data.read_schema import declared_columns
 from odf.data.types import slice_type, to_arrow
-from odf.engines.spark.readers.csv_format import describe_type
-from odf.engines.spark.readers.encodings import UTF8, encoding_name
 from odf.engines.spark.readers.time_formats import DEFAULT_FORMATS, TimeFormats, time_formats
 from odf.errors import BadInputError
 from odf.metadata.model import (
@@ -88,7 +93,7 @@ def parse_json_format(step: JsonStep) -> JsonFormat:
     Raises:
         BadInputError: An option has a value that nothing can be read with.
     """
-    columns = parse_ddl(step.schema) if step.schema else None
+    columns = declared_columns(step)
     match step:
         case ReadStepNdJson() | ReadStepJson():
             encoding, times = encoding_name(step.encoding, "JSON"), time_formats(step)
@@ -101,7 +106,7 @@ def parse_json_format(step: JsonStep) -> JsonFormat:
     if isinstance(step, ReadStepGeoJson):
         path = _FEATURES
     elif isinstance(step, ReadStepJson):
-        path = _sub_path(step.sub_path)
+        path = sub_path(step.sub_path)
     elif isinstance(step, ReadStepEsriShapefile):
         _check_shapefile_reader()
         path = (step.sub_path,) if step.sub_path else ()
@@ -122,9 +127,6 @@ def read_type(declared: DataType, *, nested: bool = False) -> pa.DataType:
 
     Timestamps of their own column keep microseconds until they are merged, nested ones have the
     milliseconds of a slice; a UUID is its bytes.
-
-    Raises:
-        BadInputError: JSON cannot hold it.
     """
     match declared.kind:
         case Kind.TIMESTAMP:
@@ -141,28 +143,15 @@ def read_type(declared: DataType, *, nested: bool = False) -> pa.DataType:
                 for field in declared.fields
             ]
             return pa.struct(fields)
-        case Kind.BINARY | Kind.FIXED_BINARY | Kind.UUID:
-            where = " inside an ARRAY or STRUCT" if nested else ""
-            raise BadInputError(
-                f"JSON cannot hold a {describe_type(declared)}{where}",
-                reason="schema",
-                hint="read it as STRING and convert it in the preprocess query, "
-                "for example unhex(column) or unbase64(column)",
-            )
     return to_arrow(declared)
 
 
 def _column(column: Column) -> JsonColumn:
-    try:
-        target = read_type(column.type)
-    except BadInputError as error:
-        raise BadInputError(
-            f"column `{column.name}`: {error.message}", reason=error.reason, hint=error.hint
-        ) from None
+    check_json_type(column)
     return JsonColumn(
         column.name,
         column.type,
-        target,
+        read_type(column.type),
         slice_type(to_arrow(column.type)),
         column.nullable,
         describe_type(column.type),
@@ -176,16 +165,3 @@ def _check_shapefile_reader() -> None:
             reason="unsupported",
             hint="pip install 'opendatafabric[geo]'",
         )
-
-
-def _sub_path(given: str | None) -> tuple[str, ...]:
-    if not given:
-        return ()
-    names = tuple(given.split("."))
-    if not all(names):
-        raise BadInputError(
-            f"subPath {given!r} has an empty name in it",
-            reason="json",
-            hint="write the names of the members from the root to the array, like a.b.c",
-        )
-    return names

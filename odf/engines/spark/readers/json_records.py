@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Final
 
-from odf.engines.spark.readers.encodings import UTF8, is_unicode, shown_bytes
+from odf.data.read_options import UTF8
+from odf.engines.spark.readers.encodings import is_unicode, shown_bytes
 from odf.engines.spark.readers.json_text import DECODER, kind_of
 from odf.limits import MAX_JSON_VALUE_SIZE
 

@@ -13,9 +13,9 @@ from typing import Final
 import pyarrow as pa
 
 from odf.data.datatypes import Column, DataType, Kind
+from odf.data.read_options import describe_type
 from odf.engines.spark.readers import texts
 from odf.engines.spark.readers.convert import Converter, converter
-from odf.engines.spark.readers.csv_format import describe_type
 from odf.engines.spark.readers.json_format import JsonColumn
 from odf.engines.spark.readers.json_text import Written, as_written, kind_of
 from odf.engines.spark.readers.time_formats import TimeFormats

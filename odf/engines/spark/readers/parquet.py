@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odf.data.datatypes import Column, DataType, Kind, describe
-from odf.data.ddl import parse_ddl
+from odf.data.read_options import describe_type
+from odf.data.read_schema import declared_columns
 from odf.data.types import arrow_name, conform, from_arrow, slice_type, to_arrow
 from odf.engines.host.engine import HIDDEN_PREFIX, SourceFile
 from odf.engines.spark.parts import ROW_COLUMN, Parts, PartWriter
 from odf.engines.spark.readers.convert import converter
-from odf.engines.spark.readers.csv_format import describe_type
 from odf.engines.spark.readers.csv_task import MAX_PROBLEMS
 from odf.engines.spark.readers.hints import SET_ASIDE
 from odf.engines.spark.readers.known import KnownColumns
@@ -161,6 +161,7 @@ def open_parquet(
         BadInputError: A file is not Parquet, or has not the columns that are declared or that
             the first file has.
     """
+    declared = declared_columns(step)
     with_content = [file for file in files if Path(file.path).stat().st_size]
     groups: list[tuple[int, int, int]] = []
     first_rows = []
@@ -168,7 +169,9 @@ def open_parquet(
     total = 0
     for number, file in enumerate(with_content):
         metadata, schema = _footer(file)
-        found = _declared(file, schema, step) if step.schema else _of_file(file, schema, known)
+        found = (
+            _of_file(file, schema, known) if declared is None else _selected(file, schema, declared)
+        )
         if number and [(c.name, c.type) for c in found] != [(c.name, c.type) for c in columns]:
             raise BadInputError(
                 f"{file.name} has other columns than {with_content[0].name}: wanted "
@@ -253,6 +256,7 @@ def _of_file(file: SourceFile, schema: pa.Schema, known: KnownColumns) -> tuple[
     found = []
     for part in schema:
         _check_not_hidden(part.name)
+        _check_once(file, schema, part.name)
         if pa.types.is_null(part.type):
             # What wrote the file knew no type, as no row has a value.
             found.append(_column(Column(part.name, known.types.get(part.name, _STRING))))
@@ -272,11 +276,11 @@ def _of_file(file: SourceFile, schema: pa.Schema, known: KnownColumns) -> tuple[
     return tuple(found)
 
 
-def _declared(
-    file: SourceFile, schema: pa.Schema, step: ReadStepParquet
+def _selected(
+    file: SourceFile, schema: pa.Schema, declared: Sequence[Column]
 ) -> tuple[ParquetColumn, ...]:
     found = []
-    for column in parse_ddl(step.schema or ()):
+    for column in declared:
         _check_not_hidden(column.name)
         if column.name not in schema.names:
             raise BadInputError(
@@ -285,8 +289,20 @@ def _declared(
                 reason="parquet",
                 hint="columns of `schema` are selected by name, with its case",
             )
+        _check_once(file, schema, column.name)
         found.append(_column(column))
     return tuple(found)
+
+
+def _check_once(file: SourceFile, schema: pa.Schema, name: str) -> None:
+    count = schema.names.count(name)
+    if count > 1:
+        raise BadInputError(
+            f"{file.name} has {count} columns with the name `{name}`",
+            reason="parquet",
+            hint="declare the columns that are wanted in `schema`, without this one, or have the "
+            "file written with a name for each",
+        )
 
 
 def _column(column: Column) -> ParquetColumn:

@@ -1,6 +1,6 @@
 """One way into all readers: source files into rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from odf.engines.spark.readers.csv import (
     read_csv,
 )
 from odf.engines.spark.readers.csv_cut import RANGE_SIZE
+from odf.engines.spark.readers.csv_end import EndsUnended, Unended
 from odf.engines.spark.readers.csv_errors import row_lines
 from odf.engines.spark.readers.csv_format import parse_format
 from odf.engines.spark.readers.csv_stream import CsvStream
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ORDINAL_MASK: Final = (1 << ORDINAL_BITS) - 1
+_NO_ENDS: Final[Mapping[int, Unended]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +116,21 @@ def _read_csv(
     folder: Path,
     quarantine: Quarantine | None,
 ) -> NewRows:
-    tolerant = quarantine is not None
-    try:
-        source = _open_csv(spark, job, step, folder, tolerant=tolerant)
-        parts = read_csv(spark, source, folder, quarantine)
-    except CutInsideQuotes:
-        whole = folder / "whole"
-        whole.mkdir()
-        source = _open_csv(spark, job, step, whole, tolerant=tolerant, cut_quoted=False)
-        parts = read_csv(spark, source, whole, quarantine)
-    return NewRows(parts, _stored(source), _CsvLabels(source), source.notes())
+    tolerant, cut_quoted, ends = quarantine is not None, True, _NO_ENDS
+    while True:
+        try:
+            source = _open_csv(
+                spark, job, step, folder, tolerant=tolerant, cut_quoted=cut_quoted, ends=ends
+            )
+            parts = read_csv(spark, source, folder, quarantine)
+        except CutInsideQuotes:
+            cut_quoted = False
+        except EndsUnended as found:
+            ends = found.ends
+        else:
+            return NewRows(parts, _stored(source), _CsvLabels(source), source.notes())
+        folder /= "again"
+        folder.mkdir()
 
 
 def _open_csv(
@@ -134,9 +141,10 @@ def _open_csv(
     *,
     tolerant: bool,
     cut_quoted: bool = True,
+    ends: Mapping[int, Unended] = _NO_ENDS,
 ) -> CsvSource:
     form = parse_format(step)
-    source = open_csv(job.files, form, folder, cut_quoted=cut_quoted)
+    source = open_csv(job.files, form, folder, cut_quoted=cut_quoted, ends=ends)
     if form.infers:
         source = infer_types(spark, source, _known_columns(job), tolerant=tolerant)
     return source

@@ -1,24 +1,28 @@
 """The records of an ESRI Shapefile in a zip archive, as GeoJSON features.
 
 pyshp reads the format. The members of the archive are read into memory up to a bound and never
-written anywhere. Coordinates are those of the file: the `.prj` beside it is not looked at.
+written anywhere. Coordinates are those of the file; the `.prj` beside it only says what they are.
 """
 
 import codecs
 import io
+import re
 import struct
 import zipfile
 from collections.abc import Iterator
 from datetime import date
-from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from odf.data.archive_members import matching
 from odf.engines.spark.readers.json_records import DocumentError, Record
 from odf.engines.spark.readers.json_text import Written
 from odf.limits import MAX_LISTED_MEMBERS, MAX_SHAPEFILE_MEMBER
 
 _DAMAGED: Final = "fetch the archive again, and check it with: unzip -t"
+_UNREADABLE: Final = (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError)
+_PLANE: Final = re.compile(r'\s*PROJ(?:CS|CRS|ECTEDCRS)\s*\[\s*"([ -!#-~]{1,80})"', re.IGNORECASE)
+_LONGEST_NAME: Final = 1024
 _LANGUAGE_BYTE: Final = 29
 _LANGUAGES: Final = {
     0x01: "cp437", 0x02: "cp850", 0x03: "cp1252", 0x57: "cp1252", 0x58: "cp1252", 0x64: "cp852",
@@ -43,7 +47,7 @@ def shapefile_records(path: str, sub_path: str | None) -> Iterator[Record]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = _members(archive, _choose(archive, sub_path))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+    except _UNREADABLE as error:
         raise DocumentError(
             f"cannot be read as a zip archive: {error}",
             "EsriShapefile reads a zip archive with .shp, .dbf and .shx in it; one that is packed "
@@ -65,6 +69,28 @@ def shapefile_records(path: str, sub_path: str | None) -> Iterator[Record]:
         ) from None
 
 
+def projection(path: str, sub_path: str | None) -> str | None:
+    """Return the name of the plane that coordinates are in, if the `.prj` beside them has one.
+
+    Args:
+        path: The archive, which was read.
+        sub_path: As for `shapefile_records`.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            stem = PurePosixPath(_choose(archive, sub_path)).with_suffix("")
+            wanted = f"{stem}.prj".casefold()
+            name = next((one for one in archive.namelist() if one.casefold() == wanted), None)
+            if name is None:
+                return None
+            with archive.open(name) as member:
+                text = member.read(_LONGEST_NAME).decode("ascii", "replace")
+    except (DocumentError, *_UNREADABLE):
+        return None
+    found = _PLANE.match(text)
+    return found[1] if found else None
+
+
 def _rows(reader: Any) -> Iterator[tuple[Any, Any]]:
     """Pair shapes with their attributes; pyshp's own way loses step at rows marked as deleted.
 
@@ -83,9 +109,15 @@ def _rows(reader: Any) -> Iterator[tuple[Any, Any]]:
 
 def _choose(archive: zipfile.ZipFile, sub_path: str | None) -> str:
     """Return the name of the one `.shp` member that is meant."""
-    shapes = [name for name in archive.namelist() if name.casefold().endswith(".shp")]
-    exact = [name for name in shapes if name == sub_path]
-    found = exact or [name for name in shapes if sub_path is None or fnmatchcase(name, sub_path)]
+    # What Finder adds beside each file is nobody's data.
+    shapes = [
+        name
+        for name in archive.namelist()
+        if name.casefold().endswith(".shp") and not name.startswith("__MACOSX/")
+    ]
+    found = shapes
+    if sub_path is not None:
+        found = [shapes[place] for place in matching(sub_path, shapes)]
     if len(found) == 1:
         return found[0]
     wanted = "one .shp member" if sub_path is None else f"one .shp member that fits {sub_path!r}"

@@ -4,13 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from odf.data.read_options import time_pattern
 from odf.data.time_format import compile_time
 from odf.engines.spark.readers import texts
 from odf.errors import BadInputError
 from odf.metadata.model import ReadStepCsv, ReadStepJson, ReadStepNdJson
-
-_DEFAULT_NAMES: Final = ("rfc3339", "iso8601")
-"""Names of the formats that the default rules take anyway."""
 
 _NANOS_PER_MICRO: Final = 1_000
 _NANOS_PER_DAY: Final = 86_400 * 10**9
@@ -50,20 +48,9 @@ def time_formats(step: ReadStepCsv | ReadStepJson | ReadStepNdJson) -> TimeForma
         BadInputError: A pattern is not understood.
     """
     return TimeFormats(
-        _pattern("dateFormat", step.date_format), _pattern("timestampFormat", step.timestamp_format)
+        time_pattern("dateFormat", step.date_format),
+        time_pattern("timestampFormat", step.timestamp_format),
     )
-
-
-def _pattern(option: str, given: str | None) -> str | None:
-    if not given or given.casefold() in _DEFAULT_NAMES:
-        return None
-    try:
-        compile_time(given)
-    except BadInputError as error:
-        raise BadInputError(
-            f"read.{option}: {error.message}", reason=error.reason, hint=error.hint
-        ) from None
-    return given
 
 
 def _reader(pattern: str, nanos: int) -> Callable[[str], int]:

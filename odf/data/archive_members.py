@@ -1,4 +1,4 @@
-"""Which members of an archive a `subPath` means."""
+"""Which members of an archive a `subPath` means, in prepare and read steps."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
