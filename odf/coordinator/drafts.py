@@ -6,6 +6,7 @@ dataset is touched, so that a mistake in the last one leaves the workspace as it
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from odf.coordinator.context import Context
 from odf.coordinator.queries import check_source, check_transform, pinned
@@ -17,6 +18,7 @@ from odf.metadata.flatbuffers import block_hash, encode_block
 from odf.metadata.identity import DatasetAlias, DatasetID
 from odf.metadata.model import (
     AddPushSource,
+    DatasetKind,
     DatasetSnapshot,
     MetadataBlock,
     MetadataEvent,
@@ -29,6 +31,11 @@ from odf.metadata.normalize import snapshot_events
 from odf.metadata.rules import check_block
 from odf.metadata.schema_evolution import schema_fields
 from odf.workspace.workspace import DatasetHandle
+
+_NO_TRANSFORM: Final = (
+    "it is derived from nothing: its manifest has no SetTransform, and nothing can be pulled "
+    "before one is added with `odf add --update`"
+)
 
 FindInput = Callable[[str], DatasetID | None]
 """Finds the identity of an input by the reference in a manifest."""
@@ -147,10 +154,12 @@ def with_checked_queries(
         check = check_transform(ctx, draft.alias, after.transform, after.vocab, states)
         _check_columns(draft, check.columns)
         query = QueryRecord(check.query_class, check.description, allow_recompute)
-        check_recompute(draft.alias, query)
+        check_recompute(draft.alias, query, check.warnings)
         draft = replace(draft, query=query)
         return replace(draft, warnings=(*draft.warnings, *check.warnings))
     warnings = dict.fromkeys(draft.warnings)
+    if after.kind is DatasetKind.DERIVATIVE and after.transform is None:
+        warnings[_NO_TRANSFORM] = None
     for source in _new_sources(before, after):
         warnings |= dict.fromkeys(check_source(ctx, draft.alias, source, after.vocab).warnings)
     return replace(draft, warnings=tuple(warnings))

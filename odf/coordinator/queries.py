@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from odf.coordinator.context import Context
+from odf.coordinator.read_checks import check_read, read_warnings
+from odf.data.datatypes import Column
 from odf.errors import BadInputError, OdfError, in_context
 from odf.ingest.fetch import check_step
 from odf.ingest.prepare import check_steps
@@ -18,7 +20,6 @@ from odf.metadata.model import (
     FetchStepMqtt,
     MergeStrategyAppend,
     MergeStrategySnapshot,
-    ReadStep,
     SetPollingSource,
     SetTransform,
     TransformInput,
@@ -124,15 +125,15 @@ def check_source(
     """Check what can be known about a root dataset's source before any data is there.
 
     Raises:
-        BadInputError: If the read schema cannot be parsed, the key is empty, names a column twice
-            or one that is not among those that are declared, or a fetch or prepare step can
-            never work.
+        BadInputError: If the key is empty, names a column twice or one that is not among those
+            that are declared, or a fetch, prepare or read step can never work.
         InvalidQueryError: If the preprocess query is not accepted.
         EngineUnavailableError: If no engine can be started to check it.
     """
     _check_key_lists(name, source)
-    columns = _declared_columns(name, source.read)
-    warnings: list[str] = []
+    declared = check_read(name, source, vocab)
+    columns = None if declared is None else [column.name for column in declared]
+    warnings: list[str] = list(read_warnings(name, source.read))
     if isinstance(source, SetPollingSource):
         warnings += _source_warnings(name, source)
         if isinstance(source.fetch, FetchStepMqtt) and isinstance(
@@ -146,7 +147,7 @@ def check_source(
         warnings.append(_other_engine(ctx, preprocess))
     else:
         ctx.progress(str(name), "checking the query")
-        schema = _declared_schema(source.read)
+        schema = None if declared is None else _encoded(declared)
         outcome = _validate(
             ctx,
             name,
@@ -207,27 +208,13 @@ def _query_input(source: TransformInput, state: ChainState) -> QueryInput:
     )
 
 
-def _declared_columns(name: DatasetAlias, read: ReadStep) -> list[str] | None:
-    if read.schema is None:
-        return None
-    from odf.data.types import parse_ddl  # noqa: PLC0415 - it loads Arrow
-
-    try:
-        return [column.name for column in parse_ddl(read.schema)]
-    except BadInputError as error:
-        raise in_context(error, f"dataset {name}: read.schema") from error
-
-
-def _declared_schema(read: ReadStep) -> bytes | None:
-    """The columns that the preprocess query will see, as far as they are declared."""
-    if read.schema is None:
-        return None
+def _encoded(columns: Sequence[Column]) -> bytes:
+    """Return the columns that a preprocess query will see."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and most manifests have no preprocess step
 
     from odf.data.arrow_fields import arrow_schema_to_fields  # noqa: PLC0415
-    from odf.data.types import parse_ddl, to_arrow  # noqa: PLC0415
+    from odf.data.types import to_arrow  # noqa: PLC0415
 
-    columns = parse_ddl(read.schema)
     schema = pa.schema(
         [pa.field(column.name, to_arrow(column.type), column.nullable) for column in columns]
     )

@@ -60,6 +60,16 @@ def test_a_dry_run_makes_nothing(maker: Maker, existing: Existing) -> None:
     assert not (maker.settings.data_home / "odf" / "keys").exists()
 
 
+def test_a_derivative_of_nothing_is_told(maker: Maker) -> None:
+    [a, b] = maker.add(manifest("a", INFO, kind="Derivative"), manifest("b", SOURCE)).added
+    assert "derived from nothing" in a.warnings[0]
+    assert "odf add --update" in a.warnings[0]
+    assert b.warnings == ()
+    maker.add(manifest("a", transform("b"), kind="Derivative"), existing=Existing.UPDATE)
+    [again] = maker.add(manifest("a", INFO, kind="Derivative"), existing=Existing.UPDATE).added
+    assert again.warnings == ()
+
+
 def test_a_dry_run_finds_what_is_wrong(maker: Maker) -> None:
     with pytest.raises(NotFoundError, match="inputs that do not exist: nothing"):
         maker.add(manifest("b", transform("nothing"), kind="Derivative"), dry_run=True)

@@ -43,14 +43,16 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def parquet(**columns: pa.Array) -> bytes:
+def parquet(names: list[str] | None = None, *values: pa.Array, **columns: pa.Array) -> bytes:
     written = io.BytesIO()
-    pq.write_table(pa.table(columns), written)
+    table = pa.table(columns) if names is None else pa.table(list(values), names=names)
+    pq.write_table(table, written)
     return written.getvalue()
 
 
 CSV = b"id,name,size\n1,a,2\n"
 TABLE = parquet(id=pa.array([1, 2]), name=pa.array(["a", "b"]))
+TWICE = parquet(["id", "id"], pa.array([1, 2]), pa.array(["a", "b"]))
 LEDGER = {"kind": "Ledger", "primaryKey": ["id"]}
 
 
@@ -72,7 +74,6 @@ LEDGER = {"kind": "Ledger", "primaryKey": ["id"]}
         (NAMED, CSV.decode().encode("utf-16-le"), "the header is no text", "utf-16-le"),
         (NAMED, CSV.decode().encode("utf-16-be"), "the header is no text", "utf-16-be"),
         ({**NAMED, "encoding": "utf-16"}, CSV, "is not utf-16", "utf-16-le or utf-16-be"),
-        ({**NAMED, "encoding": "utf-9"}, CSV, "'utf-9' is not known", "latin-1"),
         (NAMED, bytes(range(256)) * 4, "the header is no text", "no text at all"),
         (NAMED, b"id,Id\n1,2\n", "the columns `id` and `Id`, which are the same", "by position"),
         (TYPED, b'id,name,size\n1,"a\nb",2\n2,"c,3\n', "source:4: the quote .* never", "quote"),
@@ -82,10 +83,9 @@ LEDGER = {"kind": "Ledger", "primaryKey": ["id"]}
         (TYPED, b"id,name,size\n1,a,N/A\n", "'N/A' is not a DOUBLE", "nullValue: 'N/A'"),
         ({**NAMED, "schema": ["d DATE"]}, b"d\n31/12/2024\n", "is not a DATE", "dateFormat"),
         ({**NAMED, "schema": ["t TIMESTAMP"]}, b"t\n1 May\n", "not a TIMESTAMP", "timestampFormat"),
+        ({**NAMED, "schema": ["t TIMESTAMP"]}, b"t\n2024-07-01 10:00 Europe/Rome\n", "not a",
+         r"to_utc_timestamp\(left\(`t`, 16\), 'Europe/Rome'\)"),
         ({**NAMED, "schema": ["i INT NOT NULL", "j INT"]}, b"i,j\n,1\n", "null in", "NOT NULL"),
-        ({**NAMED, "separator": "||"}, CSV, "separator is '||'", r"\\t"),
-        ({**NAMED, "separator": '"'}, CSV, "is the quote", "a character of its own"),
-        ({**NAMED, "schema": ["a ARRAY<INT>"]}, b"a\n1\n", "cannot hold ARRAY<INT>", "STRING"),
         (NAMED, b"<!DOCTYPE html>\n<p>a, b\n", "wanted 1 fields", "web page"),
         (TYPED, b"<html>\n<p>a, b\n", "wanted the 3 columns", "web page"),
         (TYPED, b'[{"id": 1}]', "wanted the 3 columns", "read step Json"),
@@ -122,6 +122,8 @@ LEDGER = {"kind": "Ledger", "primaryKey": ["id"]}
         (PARQUET, TABLE[:4] + b"\xff" * 60 + TABLE[64:], "cannot be read", "file is whole"),
         (PARQUET, parquet(d=pa.array([1], pa.duration("s"))), r"duration\[s\]", "without this one"),
         (PARQUET, parquet(d=pa.array([{"a": [{"b": 1}]}])), "no logical hash", "turn the column"),
+        (PARQUET, TWICE, "source has 2 columns with the name `id`", "without this one"),
+        ({**PARQUET, "schema": ["id INT"]}, TWICE, "2 columns with the name `id`", "a name for"),
         ({**PARQUET, "schema": ["x INT"]}, TABLE, "no column `x`; it has `id`, `name`", "by name"),
         ({**PARQUET, "schema": ["name INT"]}, TABLE, "row 1: column `name`: 'a' is not", ASIDE),
     ],
@@ -133,7 +135,7 @@ def test_a_file_that_is_not_what_the_read_step_says(
     (person.root / "source").write_bytes(data)
     with refused(person, BadInputError, None, 1) as caught:
         person.pull("data")
-    check(caught.value, said.replace("||", r"\|\|"), hint)
+    check(caught.value, said, hint)
 
 
 def check(error: OdfError, said: str, hint: str) -> None:
@@ -171,6 +173,58 @@ def test_a_file_that_cannot_be_unpacked(
     with refused(person, BadInputError, None, 1) as caught:
         person.pull("data")
     check(caught.value, said, hint)
+
+
+def of(*schema: str) -> dict[str, Any]:
+    return {**NAMED, "schema": list(schema)}
+
+
+@pytest.mark.parametrize(
+    ("read", "said", "hint"),
+    [
+        ({**NAMED, "separator": "||"}, r"separator is '\|\|': wanted one ASCII", r"\\t"),
+        ({**NAMED, "separator": "¦"}, "separator is '¦': wanted one ASCII", "sed"),
+        ({**NAMED, "separator": "\n"}, "that ends no line", "Pipe"),
+        ({**NAMED, "separator": '"'}, "is the quote", "a character of its own"),
+        ({**NAMED, "separator": ";", "escape": ";"}, "or the escape character", "of its own"),
+        ({**NAMED, "quote": "''"}, "quote is \"''\"", "one|tab"),
+        ({**NAMED, "encoding": "utf-9"}, "CSV encoding 'utf-9' is not known", "latin-1"),
+        ({**NAMED, "encoding": "hex"}, "CSV encoding 'hex' is not known", "latin-1"),
+        ({**LINES, "encoding": "utf-9"}, "JSON encoding 'utf-9' is not known", "latin-1"),
+        ({**DOCUMENT, "subPath": "a..b"}, r"subPath 'a\.\.b' has an empty name", r"a\.b\.c"),
+        ({**NAMED, "dateFormat": "qq"}, "dateFormat: .* the letter q is not known", "yyyy-MM-dd"),
+        ({**LINES, "timestampFormat": "%Q"}, "timestampFormat: .* %Q is not known", "%Y-%m-%d"),
+        ({**NAMED, "dateFormat": "dd/MM"}, "dateFormat: .* has no year", "yyyy"),
+        ({**NAMED, "timestampFormat": "%H:%M"}, "timestampFormat: .* has no year", "preprocess"),
+        (of("a ARRAY<INT>"), "`a`: a CSV field cannot hold ARRAY<INT>", "STRING"),
+        (of("a BINARY"), "`a`: a CSV field cannot hold BINARY", "STRING"),
+        ({**LINES, "schema": ["a BINARY"]}, "`a`: JSON cannot hold a BINARY", "unhex"),
+        (
+            {**LINES, "schema": ["a STRUCT<b ARRAY<UUID>>"]},
+            "`a`: JSON cannot hold a UUID inside an ARRAY or STRUCT",
+            "unhex",
+        ),
+        ({**GEO, "schema": ["a BINARY"]}, "`a`: JSON cannot hold a BINARY", "unhex"),
+        (of("offset INT"), "`offset` has the name of the system column `offset`", "SetVocab"),
+        (of("OP INT"), "`OP` has the name of the system column `op`", "another name"),
+        (of("event_time STRING"), "`event_time` is STRING; .* a DATE or a TIMESTAMP", "preprocess"),
+        (of("Event_Time DATE"), "`Event_Time`; the event time column is `event_time`", "case"),
+    ],
+)
+def test_a_read_step_that_can_never_work_is_refused_when_it_is_added(
+    read: dict[str, Any], said: str, hint: str, person: Person
+) -> None:
+    with refused(person, BadInputError, None, 1) as caught:
+        person.add(manifest("data", read, APPEND))
+    check(caught.value, said, hint)
+    assert "data" in caught.value.message
+    assert not list((person.root / ".odf" / "datasets").iterdir())
+
+
+def test_a_schema_beside_inferred_types_is_warned_of(person: Person) -> None:
+    read = {**of("a INT"), "inferSchema": True}
+    [added] = person.add(manifest("data", read, APPEND)).added
+    assert any("inferSchema does nothing beside a schema" in text for text in added.warnings)
 
 
 @pytest.mark.parametrize(

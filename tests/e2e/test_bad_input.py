@@ -240,6 +240,21 @@ class TestQueries:
         with refused(person, InvalidQueryError, f"(?i){match}", 1):
             person.add(derivative(query))
 
+    def test_two_queries_in_one_are_shown_apart(self, person: Person) -> None:
+        inner = "SELECT event_time, size, count(*) AS n FROM registry GROUP BY event_time, size"
+        query = f"SELECT event_time, max(n) AS n FROM ({inner}) GROUP BY event_time"
+        person.add(root_manifest("registry", merge=SNAPSHOT, schema=TYPED))
+        person.add(derivative(query, "early"))
+        write(person, "id,name,size\n1,one,1\n")
+        person.pull("registry")
+        with refused(person, InvalidQueryError, "whole history in every run", 1) as added:
+            person.add(derivative(query))
+        with refused(person, InvalidQueryError, "whole history in every run", 1) as pulled:
+            person.pull("early")
+        for hint in (added.value.hint or "", pulled.value.hint or ""):
+            assert f"`first` with {inner} (aggregate by event time" in hint
+            assert hint.endswith("or accept what it costs: odf add --allow-recompute")
+
     def test_query_over_the_whole_history_of_an_input_without_schema(self, person: Person) -> None:
         person.add(root_manifest("registry", merge=SNAPSHOT, schema=TYPED))
         report = person.add(derivative("SELECT event_time, name FROM registry ORDER BY id LIMIT 3"))

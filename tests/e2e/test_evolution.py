@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from odf.coordinator.add import AddOptions, Existing, ManifestText, add_manifests
+from odf.coordinator.pull import PullRequest, pull
 from odf.coordinator.results import PullStatus
 from odf.errors import BadInputError, UsageError
 from odf.metadata.model import (
@@ -235,3 +236,105 @@ def test_dropped_columns_are_kept_by_a_preprocess_query(person: Person) -> None:
     assert dict(person.pull("towns").records) == {"+A": 1}
     assert rows_of(person, "towns", "id", "city")[-1] == {"id": 2, "city": "Oslo"}
     assert person.verify("towns").datasets[0].valid
+
+
+@pytest.mark.parametrize(
+    ("merge", "text"),
+    [
+        (LEDGER, "id\n1\n2\n"),
+        (LEDGER, "id\n"),
+        ({"kind": "Snapshot", "primaryKey": ["id"]}, "id\n1\n2\n"),
+        ({"kind": "Append"}, "id\n"),
+    ],
+    ids=["ledger", "ledger without rows", "snapshot", "append without rows"],
+)
+def test_a_column_that_goes_away_is_told_though_no_row_is_new(
+    person: Person, merge: Mapping[str, object], text: str
+) -> None:
+    read = {"kind": "Csv", "header": True}
+    write(person, "a.csv", "id,city\n1,Rome\n2,Oslo\n")
+    person.add(polled("towns", url("a.csv"), read=read, merge=merge))
+    person.pull("towns")
+    write(person, "a.csv", text)
+    with refused(person, BadInputError, r"^a\.csv: the columns .* city .* is gone", 1) as found:
+        person.pull("towns")
+    assert "preprocess" in (found.value.hint or "")
+    write(person, "a.csv", "id,city\n1,Rome\n2,Oslo\n")
+    assert person.pull("towns").status in (PullStatus.UP_TO_DATE, PullStatus.UPDATED)
+
+
+def test_nothing_is_said_of_keys_where_nothing_was_taken(person: Person) -> None:
+    """All keys seem new where their column is called otherwise, and none of them came in."""
+    read = {"kind": "Csv", "header": True}
+    write(person, "a.csv", "id,city\n1,Rome\n2,Oslo\n")
+    person.add(polled("towns", url("a.csv"), read=read))
+    person.pull("towns")
+    write(person, "a.csv", "ID,city\n1,Rome\n2,Oslo\n")
+    with person.context("pull") as ctx:
+        [result] = pull(ctx, PullRequest(refs=("towns",))).datasets
+    assert result.error is not None
+    assert "differs from id by case only" in result.error.message
+    assert result.warnings == ()
+
+
+def test_a_column_that_comes_without_new_rows_is_recorded_with_the_next_ones(
+    person: Person,
+) -> None:
+    read = {"kind": "Csv", "header": True}
+    write(person, "a.csv", "id,city\n1,Rome\n")
+    person.add(polled("towns", url("a.csv"), read=read))
+    person.pull("towns")
+    write(person, "a.csv", "id,city,size\n1,Rome,\n")
+    assert dict(person.pull("towns").records) == {}
+    assert kinds(person, "towns").count("SetDataSchema") == 1
+    write(person, "a.csv", "id,city,size\n1,Rome,\n2,Oslo,7\n")
+    assert dict(person.pull("towns").records) == {"+A": 1}
+    assert kinds(person, "towns").count("SetDataSchema") == 2
+
+
+@pytest.mark.parametrize("merge", ["Append", "Ledger", "Snapshot", "UpsertStream"])
+def test_columns_are_known_by_their_names_wherever_they_stand(person: Person, merge: str) -> None:
+    """An export with another order of columns, and a new one among them, is the same table."""
+    read = {"kind": "Csv", "header": True}
+    keyed = {} if merge == "Append" else {"primaryKey": ["id"]}
+    write(person, "a.csv", "event_time,id,city\n2024-01-01,1,Rome\n")
+    query = "select * except (event_time), cast(event_time as date) as event_time from input"
+    text = polled(
+        "towns", url("a.csv"), read=read, merge={"kind": merge, **keyed}, preprocess=query
+    )
+    person.add(text)
+    person.pull("towns")
+    write(person, "a.csv", "city,size,event_time,id\nRome,,2024-01-01,1\nOslo,7,2024-01-02,2\n")
+    records = dict(person.pull("towns").records)
+    assert records == {"+A": 2 if merge == "Append" else 1}
+    [*_, last] = rows_of(person, "towns")
+    assert (last["id"], last["city"], last["size"]) == ("2", "Oslo", "7")
+    assert list(last)[-3:] == ["id", "city", "size"]
+    assert person.verify("towns").datasets[0].valid
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        ("NdJson", '{"b": 1}\n', '{"b": 1, "a": null}\n{"a": 5, "b": 2}\n'),
+        ("Json", '[{"b": 1}]', '[{"b": 1}, {"a": 5, "b": 2}]'),
+        (
+            "NdGeoJson",
+            '{"type": "Feature", "properties": {"b": 1}, "geometry": null}\n',
+            '{"type": "Feature", "properties": {"b": 2, "a": 5}, "geometry": null}\n',
+        ),
+    ],
+)
+def test_members_that_come_later_are_columns_behind_the_others(
+    person: Person, kind: str, first: str, second: str
+) -> None:
+    merge = {"kind": "Ledger", "primaryKey": ["b"]}
+    write(person, "a.json", first)
+    person.add(polled("things", url("a.json"), read={"kind": kind}, merge=merge))
+    person.pull("things")
+    write(person, "a.json", second)
+    assert dict(person.pull("things").records) == {"+A": 1}
+    [old, new] = rows_of(person, "things")
+    assert (old["b"], old.get("a"), new["b"], new["a"]) == (1, None, 2, 5)
+    assert list(new)[-1] == "a"
+    assert person.verify("things").datasets[0].valid

@@ -10,6 +10,7 @@ import pytest
 
 from odf.coordinator.results import PullStatus
 from odf.errors import BadInputError
+from odf.metadata.schema_evolution import schema_fields
 from tests.e2e.conftest import Person
 from tests.e2e.test_real_series import counts, expected, publish
 
@@ -220,3 +221,24 @@ def test_odd_csv_files_equal_their_canonical_form(
     found = [[row[name] or "" for name in names] for row in rows_of(person, "odd")]
     assert found == [[cell.replace("\x01", "\r") for cell in record] for record in records]
     assert person.verify("odd").datasets[0].valid
+
+
+def test_a_structured_schema_is_read_by_as_well_as_ddl(person: Person) -> None:
+    """The form of later releases: types are those that it says, and null only where it says so."""
+    fields = [
+        {"name": "id", "type": {"kind": "Int64"}},
+        {"name": "day", "type": {"kind": "Option", "inner": {"kind": "Date"}}},
+    ]
+    content = {"csv": "id,day\n1,2024-01-31\n2,\n", "json": '{"id": 1, "day": "2024-01-31"}\n'}
+    for name, kind in (("csv", {"kind": "Csv", "header": True}), ("json", {"kind": "NdJson"})):
+        person.add(manifest(name, {**kind, "schema": {"fields": fields}}, {"kind": "Append"}))
+        (person.root / "source").write_text(content[name])
+        person.pull(name)
+        schema = person.workspace.resolve(name).dataset.state().schema
+        assert schema is not None
+        found = {one.name: (str(one.type), one.nullable) for one in schema_fields(schema)}
+        assert found["id"] == ("Int(64)", False)
+        assert found["day"] == ("Date(day)", True)
+    (person.root / "source").write_text('{"day": "2024-02-01"}\n')
+    with pytest.raises(BadInputError, match="`id`: null in a column that is NOT NULL"):
+        person.pull("json")

@@ -12,6 +12,7 @@ from odf.coordinator.consent import ConsentError, Grants
 from odf.coordinator.results import AddReport, PullStatus
 from odf.errors import BadInputError
 from tests.e2e.conftest import Person
+from tests.e2e.test_bad_input import refused
 
 pytestmark = pytest.mark.spark
 
@@ -103,6 +104,39 @@ class TestEthereumLogs:
             ]
             assert person.pull("minted").status is PullStatus.UP_TO_DATE
             assert person.verify("minted").datasets[0].valid
+
+    def test_a_reorganised_chain_is_read_again_and_nothing_is_lost(self, person: Person) -> None:
+        from tests.ingest.fetch.chains import CHAIN, run_chain
+
+        with run_chain() as chain:
+            contract = chain.contract(1)
+            fetch = {
+                "kind": "EthereumLogs",
+                "chainId": CHAIN,
+                "nodeUrl": chain.url,
+                "filter": f"address = X'{contract[2:]}'",
+            }
+            merge = {"kind": "Ledger", "primaryKey": ["transaction_hash", "log_index"]}
+            add(person, manifest("logs", fetch, read={"kind": "Parquet"}, merge=merge))
+            topic = b"t" * 32
+            chain.log(contract, [topic], b"1")
+            assert dict(person.pull("logs").records) == {"+A": 1}
+            before = chain.call("evm_snapshot")
+            chain.log(contract, [topic], b"2")
+            assert dict(person.pull("logs").records) == {"+A": 1}
+            chain.call("evm_revert", before)
+            chain.log(contract, [topic], b"3")
+            chain.log(contract, [topic], b"4")
+
+            with refused(person, BadInputError, "re-organised", 1) as found:
+                person.pull("logs")
+            assert "odf pull --reread-reorganised" in (found.value.hint or "")
+            result = person.pull("logs", reread_reorganised=True)
+            assert dict(result.records) == {"+A": 2}
+            assert any("rows that came from those" in text for text in result.warnings)
+            assert rows(person, "logs")["data"] == [b"1", b"2", b"3", b"4"]
+            assert person.pull("logs").status is PullStatus.UP_TO_DATE
+            assert person.verify("logs").datasets[0].valid
 
     def test_raw_logs_without_a_query(self, person: Person) -> None:
         from tests.ingest.fetch.chains import run_chain

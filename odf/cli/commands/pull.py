@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     help="Take files of a FilesGlob source that came after their turn, too.",
 )
 @click.option(
+    "--reread-reorganised",
+    is_flag=True,
+    help="Read the blocks again that an EthereumLogs source has in place of others.",
+)
+@click.option(
     "--reset-derivatives-on-diverged-input",
     "reset_diverged",
     is_flag=True,
@@ -79,6 +84,7 @@ def command(
     allow_empty: bool,
     on_bad_rows: str,
     take_late_files: bool,
+    reread_reorganised: bool,
     reset_diverged: bool,
     set_watermark: "Timestamp | None",
 ) -> None:
@@ -106,6 +112,7 @@ def command(
         allow_empty=allow_empty,
         quarantine=on_bad_rows == "quarantine",
         take_late=take_late_files,
+        reread_reorganised=reread_reorganised,
         force=force,
         reset_diverged=reset_diverged,
         set_watermark=set_watermark,

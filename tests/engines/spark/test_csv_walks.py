@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odf.data.ddl import parse_ddl
+from odf.engines.spark.readers.csv_end import unended_record
 from odf.engines.spark.readers.csv_format import parse_format, typed_columns
 from odf.engines.spark.readers.csv_scan import ends_escaped, scan, unclosed_quote_line
 from odf.engines.spark.readers.csv_task import (
@@ -58,6 +59,37 @@ def test_both_walks_see_the_same_records(
     for record in records:
         (again,) = scan(record.text.encode(), 1, form, 2)
         assert (again.fields, again.text) == (record.fields, record.text)
+
+
+@given(
+    pieces=st.lists(st.sampled_from(PIECES), max_size=25),
+    quote=st.sampled_from([None, "'"]),
+    escape=st.sampled_from([None, "\\"]),
+    start=st.integers(0, 3),
+)
+@example(pieces=["a", "\r", "\n", '"', "\r", "\n"], quote=None, escape=None, start=2)
+def test_what_is_before_the_last_record_is_read_as_without_it(
+    pieces: list[str], quote: str | None, escape: str | None, start: int
+) -> None:
+    """Both walks see the same records there, and what is left out is the last one of them."""
+    data = (" \n" * start + "".join(pieces)).encode()
+    form = parse_format(ReadStepCsv(schema=SCHEMA, quote=quote, escape=escape))
+    records = list(scan(data[2 * start :], 1 + start, form, 2))
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(data)
+        end = unended_record(file.name, 2 * start, form)
+        assert end is not None
+        before, rest = data[2 * start : end.start], data[end.start :]
+        assert list(scan(before, 1 + start, form, 2)) == records[:-1]
+        if records:
+            assert end.line == records[-1].line
+        assert end.text.encode() == rest
+        result = RangeResult(0)
+        piece = CsvRange(0, 0, file.name, 2 * start, end.start, has_quotes=True)
+        task = CsvTask(piece, form, typed_columns(parse_ddl(SCHEMA)), "", 0, tolerant=True)
+        rows = sum(batch.num_rows for batch in text_batches(task, 1 << 20, result))
+    assert result.failure is None
+    assert rows == sum(record.row is not None for record in records[:-1])
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,27 @@ def test_duplicate_keys_in_a_snapshot(ingestor: Make) -> None:
     assert len(found.value.problems) == 2
 
 
+def test_times_that_are_one_key_once_they_are_stored(ingestor: Make) -> None:
+    read = ReadStepCsv(header=True, schema=("t TIMESTAMP", "n INT", "v INT"))
+    dataset = ingestor(read=read, merge=MergeStrategySnapshot(("n", "t")))
+    with pytest.raises(BadInputError, match=r"data\.csv:2 and data\.csv:4: the same key") as found:
+        dataset.text(
+            "t,n,v\n1969-12-31T23:59:59.0001,1,1\n2024-01-01,1,2\n1969-12-31T23:59:59.0009,1,3\n"
+        )
+    assert found.value.reason == "duplicate_key"
+    rows = dataset.text("t,n,v\n2024-01-01T00:00:00.0019,1,1\n2024-01-01T00:00:00.0009,1,2\n").rows
+    assert [(row["op"], row["v"]) for row in rows] == [(0, 2), (0, 1)]
+
+
+def test_zero_is_one_key_with_either_sign(ingestor: Make) -> None:
+    read = ReadStepCsv(header=True, schema=("k DOUBLE", "v INT"))
+    dataset = ingestor(read=read, merge=MergeStrategySnapshot(("k",)))
+    with pytest.raises(BadInputError, match=r"data\.csv:2 and data\.csv:4: the same key"):
+        dataset.text("k,v\n0.0,1\n1.5,2\n-0.0,3\n")
+    with pytest.raises(BadInputError, match=r"data\.csv:2 and data\.csv:3: the same key `k` = nan"):
+        dataset.text("k,v\nNaN,1\nNaN,2\n")
+
+
 def test_null_keys_after_preprocessing(ingestor: Make) -> None:
     dataset = ingestor(
         read=KV,

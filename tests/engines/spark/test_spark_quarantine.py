@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from odf.data.read_options import encoding_name
 from odf.engines.host.engine import SourceFile
 from odf.engines.spark.readers import csv as csv_reader
 from odf.engines.spark.readers import json as json_reader
 from odf.engines.spark.readers import quarantine as quarantine_module
-from odf.engines.spark.readers.encodings import encoding_name
 from odf.errors import BadInputError
+from odf.limits import MAX_UNENDED_RECORD
 from odf.metadata.model import (
     MergeStrategyLedger,
     MergeStrategySnapshot,
@@ -150,12 +151,85 @@ def test_rows_of_several_files_and_ranges_in_their_order(
     ]
 
 
-def test_a_quote_that_is_never_closed_is_an_error_still(aside: Callable[..., Aside]) -> None:
+UNCLOSED = b'id,city,day\n1,Rome,2024-01-01\nx,Oslo,soon\n2,"Os\nlo","2024-01-01\n3,Lima,\n'
+
+
+@pytest.mark.parametrize("range_size", [20, 1 << 20])
+def test_the_row_of_a_quote_that_is_never_closed(
+    range_size: int, aside: Callable[..., Aside], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = csv_reader.open_csv
+    monkeypatch.setattr(
+        "odf.engines.spark.readers.read.open_csv",
+        lambda *args, **options: original(*args, **options, range_size=range_size),
+    )
     dataset = aside(read=CSV)
+    found = dataset.data(UNCLOSED, b"id,city,day\n7,Bern,2024-01-07\n")
+    assert [row["id"] for row in found.rows] == [1, 7]
+    assert found.ingested.bad_rows == 2
+    first, end = dataset.entries
+    assert (first["line"], first["raw"]) == (3, "x,Oslo,soon")
+    assert (end["file"], end["line"], end["column"]) == ("data-0.csv", 4, None)
+    assert end["raw"] == '2,"Os\nlo","2024-01-01\n3,Lima,\n'
+    said = "a quote is opened and never closed: the rest of the file, 3 lines, counts as this row"
+    assert end["problem"] == said
+    assert f"data-0.csv:4: {said}" in found.warnings
     with pytest.raises(BadInputError, match=r"data\.csv:4: the quote .* never closed") as caught:
-        dataset.data(b'id,city,day\n1,Rome,2024-01-01\n2,"Os\nlo","2024-01-01\n3,Lima,\n')
+        dataset.dataset.data(UNCLOSED.replace(b"x,Oslo,soon\n", b""))
     assert "quote: ''" in (caught.value.hint or "")
+    assert "--on-bad-rows quarantine sets aside the rest" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("read", "data", "rows", "raw"),
+    [
+        (ReadStepCsv(header=True, infer_schema=True), b'n,t\n1,a\n2,"b\n', [1], '2,"b\n'),
+        (ReadStepCsv(header=True, infer_schema=True), b'n,t\r1,a\r2,"b', [1], '2,"b'),
+        (ReadStepCsv(schema=("n INT", "t STRING")), b'1,"a\n2,b\n', [], '1,"a\n2,b\n'),
+        (
+            ReadStepCsv(schema=("n INT", "t STRING"), encoding="cp1252"),
+            b'1,a\n\xe9,"\x81\xe9',
+            [1],
+            'é,"\\x81é',
+        ),
+        (
+            ReadStepCsv(schema=("n INT", "t STRING")),
+            b'1,a\n\xff,b\n3,"\xff',
+            [1],
+            '3,"\\xff',
+        ),
+        (ReadStepCsv(schema=("n INT", "t STRING"), escape="\\"), b"1,a\n2,b\\", [1], "2,b\\"),
+        (
+            ReadStepCsv(schema=("n INT", "t STRING"), encoding="utf-16"),
+            '1,a\n2,"é'.encode("utf-16"),
+            [1],
+            '2,"é',
+        ),
+    ],
+)
+def test_ends_of_files_of_every_kind(
+    read: ReadStep, data: bytes, rows: list[int], raw: str, aside: Callable[..., Aside]
+) -> None:
+    dataset = aside(read=read)
+    assert [row["n"] for row in dataset.data(data).rows] == rows
+    assert dataset.entries[-1]["raw"] == raw
+
+
+def test_a_whole_file_behind_a_quote_is_an_error_still(aside: Callable[..., Aside]) -> None:
+    dataset = aside(read=CSV)
+    rest = b"2,Oslo,2024-01-01\n" * (MAX_UNENDED_RECORD // 18 + 1)
+    with pytest.raises(BadInputError, match=r"data\.csv:2: the quote .* never closed") as caught:
+        dataset.data(b'id,city,day\n1,"Rome,2024-01-01\n' + rest)
+    assert str(MAX_UNENDED_RECORD) in (caught.value.hint or "")
     assert not dataset.path.exists()
+
+
+def test_under_a_snapshot_nobody_knows_which_keys_a_quote_swallowed(
+    aside: Callable[..., Aside],
+) -> None:
+    dataset = aside(read=CSV, merge=SNAPSHOT)
+    with pytest.raises(BadInputError, match=r"the key of data\.csv:3 cannot be read"):
+        dataset.data(b'id,city,day\n1,Rome,2024-01-01\n2,"Oslo,2024-01-01\n3,Lima,\n')
 
 
 @pytest.mark.parametrize(

@@ -69,11 +69,14 @@ def test_the_language_of_the_table_counts_where_nothing_else_is_said() -> None:
     [
         ("in/a.shp", "A"), ("in/a.*", "A"), ("*b.shp", "B"),
         (None, "found 2; .shp members there: in/a.shp, b.shp"), ("x.*", "found 0"),
+        ("a.*", "A"), ("b.*", "B"), ("**/b.shp", "B"), ("i*/*.shp", "A"),
+        ("*", "found 2"), ("*a.shp", "A"), ("/a.shp", "found 0"),
     ],
 )  # fmt: skip
 def test_members(sub_path: str | None, wanted: str, tmp_path: Path) -> None:
     both = members("in/a", "A", "utf-8", cpg=None) | members("b", "B", "utf-8", cpg=None)
-    path = archive(tmp_path, both)
+    # As an archive that was made with Finder has them.
+    path = archive(tmp_path, both | {"__MACOSX/in/._a.shp": b"", "__MACOSX/._b.shp": b""})
     if len(wanted) > 1:
         with pytest.raises(DocumentError, match="wanted one") as caught:
             list(shapefile_records(path, sub_path))
@@ -98,6 +101,27 @@ def test_rows(ingestor: Make, tmp_path: Path) -> None:
         )  # fmt: skip
         assert first["geometry"] == '{"coordinates":[1.0,2.5],"type":"Point"}'
         assert [second[name] for name in ("n", "f", "d", "geometry")] == [None] * 4
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("prj", "told"),
+    [
+        ('PROJCS["NAD_1983_UTM_Zone_10N",GEOGCS["GCS_North', "in 'NAD_1983_UTM_Zone_10N', not"),
+        ('GEOGCS["GCS_WGS_1984",DATUM["D_WGS_1984"', None),
+        ("no projection", None),
+    ],
+)
+def test_coordinates_that_are_no_degrees_are_told_of(
+    prj: str, told: str | None, ingestor: Make, tmp_path: Path
+) -> None:
+    contents = members("in/a", "x", "utf-8", cpg=None) | {"in/A.PRJ": prj.encode()}
+    found = ingestor(read=ReadStepEsriShapefile(sub_path="a.*")).files(
+        [SourceFile(archive(tmp_path, contents), "shapes.zip")]
+    )
+    notes = [text for text in found.warnings if "coordinates" in text]
+    assert len(notes) == (told is not None)
+    assert told is None or told in notes[0]
 
 
 @pytest.mark.spark
