@@ -22,6 +22,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[spark,datafusion]' --group dev
+	@$(PY) -m compileall -q odf # engines run where the source cannot be written to
 	@echo "Preparing Spark to start quickly (about a minute)"
 	@$(VENV)/bin/odf engine build --only archive --quiet || echo "Spark works, but starts slowly; try later: odf engine build" >&2
 	@touch $(STAMP)

@@ -5,6 +5,7 @@ The inspector believes nothing: an engine proposes a slice, this module finds ou
 refuses a commit or is only told to the user, callers decide.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ EVENT_TIME_TYPES: Final = (TIMESTAMP_MS_UTC, pa.date32(), pa.date64())
 
 _SHOWN: Final = 5  # places that are named of those where a pair is broken
 _DAY_MS: Final = 86_400_000
+_BUSY_WITH_HASHING: Final = 2  # processors
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,10 @@ def inspect_slice(
         schema = strip_metadata(file.schema_arrow)
         checks = _Checks(schema, vocab)
         digest = RecordDigest(schema)
+        # To decode on more threads than there are processors only lets them wait for each other.
+        has_spare = (os.cpu_count() or 1) > _BUSY_WITH_HASHING
         try:
-            for batch in batches(path, file):
+            for batch in batches(path, file, use_threads=has_spare):
                 digest.update(batch)
                 checks.add(batch)
             logical = digest.finish()
@@ -265,7 +269,7 @@ class _Operations:
 
     def add(self, ops: pa.Array, offsets: pa.Array | None) -> None:
         """Look at the operations of the next rows."""
-        if len(ops) == 0:
+        if len(ops) == 0 or self._is_plain(ops):
             return
         for entry in pc.value_counts(ops.drop_null()).to_pylist():
             code = entry["values"]
@@ -283,6 +287,18 @@ class _Operations:
         last = len(ops) - 1
         self._open = self._place(last, offsets) if starts[last].as_py() else None
         self._rows += len(ops)
+
+    def _is_plain(self, ops: pa.Array) -> bool:
+        """Count rows if all have one operation that has no other half, as most have."""
+        bounds = pc.min_max(ops)
+        code = bounds["min"].as_py()
+        if ops.null_count or self._open is not None or code != bounds["max"].as_py():
+            return False
+        if code in (OperationType.CORRECT_FROM, OperationType.CORRECT_TO):
+            return False
+        self._counts[code] = self._counts.get(code, 0) + len(ops)
+        self._rows += len(ops)
+        return True
 
     def _report(self, row: int, is_end: bool, offsets: pa.Array | None) -> None:
         if is_end:

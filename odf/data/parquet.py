@@ -20,7 +20,7 @@ from odf.limits import MAX_SLICE_COLUMNS, MAX_SLICE_FOOTER_TEXT, MAX_TYPE_DEPTH
 from odf.metadata.multiformats import SHA3_256, Multihash
 
 _BATCH_BYTES: Final = 16 << 20  # of values in a batch, as far as can be told beforehand
-_MAX_BATCH_ROWS: Final = 1 << 16
+_MAX_BATCH_ROWS: Final = 1 << 15
 _READ_BUFFER: Final = 1 << 20
 _LARGEST_NUMBER: Final = 8
 _LEVELS_PER_TYPE: Final = 3  # a list is three nested groups in Parquet
@@ -88,6 +88,7 @@ def batches(
     *,
     columns: Sequence[str] | None = None,
     row_groups: Sequence[int] | None = None,
+    use_threads: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Read rows in order, in batches of bounded size, each checked for consistency.
 
@@ -99,11 +100,14 @@ def batches(
         file: The same file, opened.
         columns: Names of the columns to read, all by default.
         row_groups: The row groups to read, all by default.
+        use_threads: Whether columns are decoded side by side.
     """
     sizes = _RowSizes(path, file)
     for group in range(file.metadata.num_row_groups) if row_groups is None else row_groups:
         rows = max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES // sizes.most(group)))
-        for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=[group]):
+        for batch in file.iter_batches(
+            batch_size=rows, columns=columns, row_groups=[group], use_threads=use_threads
+        ):
             batch.validate(full=True)
             yield batch
 
@@ -120,9 +124,9 @@ class _RowSizes:
         self._metadata = file.metadata
         schema = self._metadata.schema
         leaves = [schema.column(index) for index in range(self._metadata.num_columns)]
-        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        self._texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         self._fixed: int = sum(max(leaf.length, _LARGEST_NUMBER) for leaf in leaves)
-        self._probe = open_parquet(path, dictionaries=texts) if texts else None
+        self._probe = open_parquet(path, dictionaries=self._texts) if self._texts else None
 
     def most(self, group: int) -> int:
         """Return the bytes of a row of this row group, rather too many than too few."""
@@ -135,7 +139,8 @@ class _RowSizes:
         if self._probe is None:
             return 0
         # The first row comes with the whole dictionary of its row group.
-        first = next(self._probe.iter_batches(batch_size=1, row_groups=[group]), None)
+        rows = self._probe.iter_batches(batch_size=1, columns=self._texts, row_groups=[group])
+        first = next(rows, None)
         return 0 if first is None else sum(_longest(column) for column in first.columns)
 
 

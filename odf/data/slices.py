@@ -39,6 +39,8 @@ __all__ = [
 
 _ROW_GROUP_ROWS: Final = 1 << 20
 _ROW_GROUP_BYTES: Final = 32 << 20  # of Arrow data that the writer holds back at most
+_SAMPLE_ROWS: Final = 1 << 16  # that decide on the encoding of their column
+_TELLING_ROWS: Final = 1 << 13  # fewer say little about those to come, and cost little either way
 
 
 class SliceSchemaError(BadInputError):
@@ -239,10 +241,10 @@ class SliceWriter:
         table = pa.Table.from_batches(self._held, self.schema)
         self._held, self._held_rows, self._held_bytes = [], 0, 0
         with self._guarded():
-            writer = self._writer or self._open()
+            writer = self._writer or self._open(table)
             writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
 
-    def _open(self) -> pq.ParquetWriter:
+    def _open(self, first: pa.Table) -> pq.ParquetWriter:
         if self.path.exists():
             raise ConflictError(f"slice file {self.path.name} cannot be written: it exists already")
         self._file = pa.OSFile(os.fsencode(self.path), "wb")
@@ -252,8 +254,7 @@ class SliceWriter:
             version="1.0",
             data_page_version="1.0",
             compression="snappy",
-            # Not for the offset, of which every value is new: see data-slices.md §3.
-            use_dictionary=[path for field in list(self.schema)[1:] for path in _paths(field, "")],
+            use_dictionary=_dictionary_paths(first),
             write_statistics=True,
             store_schema=True,
         )
@@ -296,6 +297,33 @@ class SliceWriter:
                     writer.close()
                 file.close()
             self.path.unlink(missing_ok=True)
+
+
+def _dictionary_paths(first: pa.Table) -> list[str]:
+    """Return the Parquet paths of the columns that are written as dictionaries.
+
+    To look for values that repeat costs several times as much as to write them, and is in vain
+    where hardly any does. The first rows tell which columns these are. The offset is one of them
+    by its nature (data-slices.md §3).
+
+    Args:
+        first: The rows of the first row group.
+    """
+    sample = first.slice(0, _SAMPLE_ROWS)
+    tells = len(sample) >= _TELLING_ROWS
+    return [
+        path
+        for field, column in list(zip(first.schema, sample.columns, strict=True))[1:]
+        if not tells or pa.types.is_nested(field.type) or _repeats(column)
+        for path in _paths(field, "")
+    ]
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Tell whether at most half of the values of a column are new."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    return 2 * len(column.unique()) <= len(column)
 
 
 def _paths(field: pa.Field, prefix: str) -> Iterator[str]:

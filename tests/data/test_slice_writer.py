@@ -205,6 +205,71 @@ def test_row_groups_do_not_follow_batches(tmp_path, monkeypatch):
     assert len(hashes) == 1
 
 
+ENOUGH = 8192  # rows that tell how a column is to be encoded
+
+
+def with_dictionary(path):
+    """Return the paths of the columns that have a dictionary in all row groups."""
+    meta = pq.ParquetFile(path).metadata
+    groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
+    return {
+        group.column(i).path_in_schema
+        for i in range(meta.num_columns)
+        for group in groups
+        if all(other.column(i).has_dictionary_page for other in groups)
+    }
+
+
+def repeating(path, rows, distinct):
+    """Write a slice with so many different values in its columns of data."""
+    made = slicing.batch([(0, f"c{i % distinct}", i % distinct) for i in range(rows)])
+    with SliceWriter(path, made.schema) as writer:
+        writer.write(made)
+    return with_dictionary(path), made
+
+
+@pytest.mark.parametrize(
+    ("rows", "distinct", "wanted"),
+    [
+        (ENOUGH, ENOUGH, set()),
+        (ENOUGH, ENOUGH // 2 + 1, set()),
+        (ENOUGH, ENOUGH // 2, {"city", "population"}),
+        (ENOUGH, 1, {"city", "population"}),
+        (ENOUGH - 1, ENOUGH - 1, {"city", "population"}),
+    ],
+)
+def test_only_values_that_repeat_are_written_as_dictionaries(tmp_path, rows, distinct, wanted):
+    found, made = repeating(tmp_path / "slice", rows, distinct)
+    assert found == {"op", "system_time", "event_time"} | wanted
+    assert pq.read_table(tmp_path / "slice").equals(pa.Table.from_batches([made]))
+    info = inspect_slice(tmp_path / "slice", DEFAULT_VOCAB)
+    assert info.problems == ()
+    assert info.logical_hash == logical_hash(made.schema, [made])
+
+
+def test_the_first_rows_decide_for_all_row_groups(tmp_path, monkeypatch):
+    from odf.data import slices
+
+    monkeypatch.setattr(slices, "_ROW_GROUP_ROWS", ENOUGH)
+    first = [(0, f"c{i}", 1) for i in range(ENOUGH)]
+    made = slicing.batch([*first, *[(0, "c", i) for i in range(ENOUGH)]])
+    with SliceWriter(tmp_path / "slice", made.schema) as writer:
+        writer.write(made)
+    assert with_dictionary(tmp_path / "slice") & {"city", "population"} == {"population"}
+    assert pq.read_table(tmp_path / "slice").equals(pa.Table.from_batches([made]))
+
+
+def test_columns_of_every_type_tell_how_they_are_encoded(every_type, tmp_path):
+    few = pq.read_table(every_type[0], schema=every_type[1])
+    rows = pa.concat_tables([few] * (ENOUGH // len(few) + 1))
+    offsets = pa.arange(0, len(rows))
+    rows = rows.set_column(0, every_type[1].field(0), offsets).combine_chunks()
+    with SliceWriter(tmp_path / "slice", every_type[1]) as writer:
+        writer.write(rows)
+    assert with_dictionary(tmp_path / "slice") == with_dictionary(every_type[0])
+    assert pq.read_table(tmp_path / "slice", schema=every_type[1]).equals(rows)
+
+
 def test_without_rows_there_is_no_file(tmp_path):
     rows = slicing.batch([])
     with SliceWriter(tmp_path / "none", rows.schema) as writer:

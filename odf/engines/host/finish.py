@@ -209,9 +209,9 @@ def _settle_pairs(batches: Iterator[pa.RecordBatch], op: str) -> Iterator[pa.Rec
 
 def _settle(batch: pa.RecordBatch, op: str) -> pa.RecordBatch:
     values = batch.column(op)
-    is_from, is_to = pc.equal(values, _FROM), pc.equal(values, _TO)
-    if not (pc.any(is_from).as_py() or pc.any(is_to).as_py()):
+    if pc.max(values).as_py() < _FROM:
         return batch
+    is_from, is_to = pc.equal(values, _FROM), pc.equal(values, _TO)
     rest = batch.num_rows - 1
     paired = pc.and_(is_from.slice(0, rest), is_to.slice(1))
     if HIDDEN_BRANCH in batch.schema.names:
@@ -242,5 +242,9 @@ def _warn_of_lost_digits(
 
 
 def _count(operations: pa.Array, counts: dict[OperationType, int]) -> None:
+    lowest, highest = (bound.as_py() for bound in pc.min_max(operations).values())
+    if lowest == highest:
+        counts[OperationType(lowest)] += len(operations)
+        return
     for entry in pc.value_counts(operations).to_pylist():
         counts[OperationType(entry["values"])] += entry["counts"]

@@ -10,7 +10,7 @@ from tests.bench.figures.commit import CommitLatency
 from tests.bench.figures.datafusion import LargeDerivative, SmallDerivative
 from tests.bench.figures.engine_start import ContainerStart, SandboxStart
 from tests.bench.figures.growth import LedgerGrowth, SnapshotGrowth
-from tests.bench.figures.ingest import Ingest, IngestMemory, IngestPreprocessed
+from tests.bench.figures.ingest import Ingest, IngestMemory, IngestPreprocessed, IngestWarm
 from tests.bench.figures.integrity import VerifyIntegrity
 from tests.bench.figures.logical_hash import LogicalHash
 from tests.bench.figures.startup import ListDatasets, Version
@@ -39,6 +39,7 @@ FIGURES: Sequence[type[Figure]] = (
     CheckpointSize,
     VerifyReplay,
     Ingest,
+    IngestWarm,
     IngestPreprocessed,
     IngestMemory,
     LedgerGrowth,

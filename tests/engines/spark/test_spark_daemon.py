@@ -11,11 +11,12 @@ from odf.engines.spark.engine import SparkEngine
 from odf.engines.spark.jvm import spark_home
 
 LOOK = """
-import json, os, sys
+import gc, json, os, sys
 from odf.engines.spark.daemon import get_ready
 get_ready()
+tasks, looked_through = len(os.listdir("/proc/self/task")), len(gc.get_objects())
 import pyspark
-print(json.dumps([pyspark.__file__, len(os.listdir("/proc/self/task")), sorted(sys.modules)]))
+print(json.dumps([pyspark.__file__, tasks, sorted(sys.modules), looked_through]))
 """
 
 
@@ -35,9 +36,10 @@ def test_modules_come_from_where_they_are_compiled() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", LOOK], env=environment, capture_output=True, text=True, check=True
     )
-    file, threads, modules = json.loads(ran.stdout)
+    file, threads, modules, looked_through = json.loads(ran.stdout)
     assert ".zip" not in file
     assert threads == 1
+    assert looked_through < 1000  # of the objects when workers look for garbage
     assert {*TASK_MODULES, "pyspark.worker", "pyarrow"} <= set(modules)
 
 

@@ -141,6 +141,7 @@ def test_only_bytes_looks_at_its_slice_only() -> None:
 PARSERS: dict[str, texts.Parse] = {
     "TINYINT": texts.integer(-128, 127),
     "BIGINT": texts.integer(-(2**63), 2**63 - 1),
+    "BOOLEAN": texts.boolean,
     "FLOAT": texts.single,
     "DOUBLE": texts.double,
     "DATE": texts.days,
@@ -174,11 +175,18 @@ times = st.builds(
     st.sampled_from(["", "", "Z", "+01:00", "-0130", "+1", " UTC", "+19:00", "z", "+05:60"]),
 )
 mess = st.text("0123456789-+:.TZeE ,dfxINaninfty/\u0661\u00a0\t", max_size=24)
-anything = st.one_of(numbers, times, mess)
+words = st.one_of(
+    st.sampled_from(["true", "TRUE", "tRuE", "false", "False", "fal\u017fe"]),
+    st.text("truefalsTRUEFALS01 \u017f", max_size=6),
+)
+anything = st.one_of(numbers, times, words, mess)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(sorted(PARSERS)), st.lists(anything, min_size=1, max_size=5))
+@example("BOOLEAN", ["fal\u017fe"])
+@example("BOOLEAN", ["True", "fALSE"])
+@example("BOOLEAN", ["true", "1"])
 @example("TIMESTAMP", ["2024-01-02T0304"])
 @example("TIMESTAMP", ["2024-01-02 03", "2024-01-02 03:04"])
 @example("DATE", ["0000-01-01"])
@@ -190,6 +198,9 @@ def test_the_quick_way_is_the_slow_way(ddl: str, values: list[str]) -> None:
     assert convert(ddl, values) == plain(slow)
 
 
+IN_TIMES = "0123456789-: T.Z+tz/x,\t\0\xa0\u0661"
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.from_regex(r"\A2024-0[12]-(0|3)[019][ T][012][0459]:[05]0:(00|59|60)(\.\d{1,7})?Z\Z"),
@@ -199,10 +210,14 @@ def test_the_quick_way_is_the_slow_way(ddl: str, values: list[str]) -> None:
 @example("2024-01-02T03:04-05:00Z", None)
 @example("2024-01-02T03:04:05-1Z", None)
 @example("2024-01-02T03:04:5ZZ", None)
+@example("2024-01-02t03:04:05Z", None)
+@example("2024-01-02T03:04:05,1Z", None)
+@example("2024-01-02T03:04:05.\u0661Z", None)
+@example("\t024-01-02T03:04:05Z", None)
 def test_times_that_end_with_z(text: str, draw: st.DataObject | None) -> None:
     if draw is not None and draw.draw(st.booleans()):
         place = draw.draw(st.integers(0, len(text) - 1))
-        text = text[:place] + draw.draw(st.sampled_from("0123456789-: T.Z")) + text[place + 1 :]
+        text = text[:place] + draw.draw(st.sampled_from(IN_TIMES)) + text[place + 1 :]
     values = [text, "2024-01-02T03:04:05Z"]
     slow = convert_slowly(arrow_type("TIMESTAMP"), pa.array(values), PARSERS["TIMESTAMP"])
     assert convert("TIMESTAMP", values) == plain(slow)

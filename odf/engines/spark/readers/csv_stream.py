@@ -14,13 +14,17 @@ import pyarrow as pa
 
 from odf.engines.spark.readers.csv import CsvSource, check_cuts
 from odf.engines.spark.readers.csv_errors import refuse_bad_rows
-from odf.engines.spark.readers.csv_task import CsvTask, RangeResult, read_ranges, stop_mark
+from odf.engines.spark.readers.csv_task import CsvTask, RangeResult, read_ranges
+from odf.engines.spark.readers.csv_turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK_SECONDS: Final = 0.005
 """How often is looked whether the next part is there; a part takes a hundred times as long."""
+
+_READY: Final = 3
+"""How many parts may wait to be taken, beside those that are being read."""
 
 
 class CsvStream:
@@ -54,6 +58,7 @@ class CsvStream:
             CutInsideQuotes: The files have to be read without cuts; raised likewise.
         """
         self._scratch.mkdir()
+        turns = Turns(str(self._scratch), self._ahead())
         tasks = [
             CsvTask(
                 piece,
@@ -61,7 +66,7 @@ class CsvStream:
                 self._source.columns,
                 str(self._scratch / f"part-{piece.index:06}.arrow"),
                 first_ordinal=0,
-                streamed=True,
+                turns=turns,
             )
             for piece in self._source.ranges
         ]
@@ -76,18 +81,31 @@ class CsvStream:
                     break
                 yield from _batches(path)
                 path.unlink()
+                turns.take()
         except BaseException:
             # A job that is cancelled leaves tasks behind that still write; these end by themselves.
-            stop_mark(tasks[0]).touch()
+            turns.stop()
             raise
         finally:
             reading.join()
+            turns.clear()
         if self._failure is not None:
+            turns.stop()
             raise self._failure
         results = sorted(self._results, key=lambda result: result.index)
         check_cuts(self._source, results)
         if not all(result.is_good for result in results):
             refuse_bad_rows(self._source, results)
+
+    def _ahead(self) -> int:
+        """Return how many parts may be begun beyond those taken; 0 if that does not matter.
+
+        Tasks of a cluster take no processor from who takes their parts, and may see late which
+        ones are taken.
+        """
+        context = self._spark.sparkContext
+        is_here = context.master.startswith("local")
+        return context.defaultParallelism + _READY if is_here else 0
 
     def _read(self, tasks: Sequence[CsvTask]) -> None:
         try:

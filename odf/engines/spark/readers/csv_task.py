@@ -17,6 +17,7 @@ from odf.data.types import conform
 from odf.engines.spark.parts import ROW_COLUMN, PartWriter, StreamedPartWriter
 from odf.engines.spark.readers.convert import Converter, converter
 from odf.engines.spark.readers.csv_format import CsvColumn, CsvFormat
+from odf.engines.spark.readers.csv_turns import Turns
 from odf.engines.spark.readers.time_formats import TimeFormats
 
 MAX_PROBLEMS: Final = 10
@@ -74,8 +75,8 @@ class CsvTask:
         columns: The columns, as many as each record must have fields.
         output: The part file to write.
         first_ordinal: Value of the hidden row column for the first row.
-        streamed: Whether the part is read while others are still written. Then it has the types
-            of a slice and no hidden column.
+        turns: When to read, if the part is taken while others are still written. Then it has the
+            types of a slice and no hidden column.
         tolerant: Whether records with a wrong number of fields are counted and passed by. The
             text has to be good then; the first one is an error else.
     """
@@ -85,8 +86,13 @@ class CsvTask:
     columns: tuple[CsvColumn, ...]
     output: str
     first_ordinal: int
-    streamed: bool = False
+    turns: Turns | None = None
     tolerant: bool = False
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the part is taken while others are still written."""
+        return self.turns is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +144,17 @@ def read_ranges(tasks: Iterator[CsvTask]) -> Iterator[RangeResult]:
     # Other tasks run on the other processors.
     pa.set_cpu_count(1)
     for task in tasks:
-        if task.streamed and stop_mark(task).exists():
-            yield RangeResult(task.range.index, failure=STOPPED)
-        else:
-            yield read_range(task)
+        yield read_range(task) if task.turns is None else _read_in_turn(task, task.turns)
 
 
-def stop_mark(task: CsvTask) -> Path:
-    """Return the file whose existence says that nobody waits for parts like that of a task."""
-    return Path(task.output).with_name("stopped")
+def _read_in_turn(task: CsvTask, turns: Turns) -> RangeResult:
+    turns.wait(task.range.index)
+    if turns.is_stopped:
+        return RangeResult(task.range.index, failure=STOPPED)
+    result = read_range(task)
+    if result.failure is not None:
+        turns.give_up()
+    return result
 
 
 def read_range(task: CsvTask) -> RangeResult:
