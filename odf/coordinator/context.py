@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # grpc is heavy, and most commands never talk to an engine
     from odf.data.apart import ReaderApart
     from odf.runtimes.pool import EnginePool
 
+_MOST_READERS: Final = 4
 _READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR})
 
 DEFAULT_IDLE_SECONDS: Final = 600.0
@@ -186,6 +187,9 @@ class Context:
         if handle.id not in self._readers:
             from odf.coordinator.reading import make_reader  # noqa: PLC0415
 
+            # Each takes some ten megabytes, and is made anew if it is needed again.
+            for other in list(self._readers.values())[: 1 - _MOST_READERS]:
+                other.close()
             self._readers[handle.id] = make_reader(self, handle)
         return self._readers[handle.id]
 

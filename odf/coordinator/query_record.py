@@ -94,9 +94,10 @@ def check_recompute(name: object, record: QueryRecord, advice: Sequence[str] = (
     if record.query_class != WHOLE_HISTORY or record.allow_recompute:
         return
     what = f": {record.description}" if record.description else ""
+    ways = "; ".join((_BOUNDS, *advice))
     raise InvalidQueryError(
         f"dataset {name}: the query has to be computed over the whole history in every run{what}",
-        hint=f"{'; '.join(advice) or _BOUNDS}; or accept what it costs: odf add --allow-recompute",
+        hint=f"{ways}; or accept what it costs: odf add --allow-recompute",
     )
 
 

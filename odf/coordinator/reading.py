@@ -8,6 +8,7 @@ from odf.coordinator.lineage import inputs_of
 from odf.data.readers import OWN_READER, SliceReader
 from odf.errors import OdfError
 from odf.limits import READING_MEMORY
+from odf.metadata.identity import DatasetID
 
 if TYPE_CHECKING:
     from odf.coordinator.context import Context
@@ -23,18 +24,27 @@ def is_own(ctx: "Context", handle: "DatasetHandle") -> bool:
 def slice_reader(ctx: "Context", handle: "DatasetHandle") -> SliceReader:
     """Return what reads the slices of a dataset, and those that are proposed for it.
 
-    Strangers' slices are read apart, and so is what an engine makes of them: a file that took
-    over the engine could write one that takes over its reader.
+    Strangers' slices are read apart, and so is what engines make of them, however many steps
+    later: a file that took over an engine could write one that takes over its reader.
     """
     return OWN_READER if _is_made_here(ctx, handle) else ctx.reader_of(handle)
 
 
 def _is_made_here(ctx: "Context", handle: "DatasetHandle") -> bool:
-    try:
-        inputs = [ctx.workspace.resolve(str(one)) for one in inputs_of(handle)]
-        return all(is_own(ctx, one) for one in (handle, *inputs))
-    except OdfError:  # an input that is not here, a record that cannot be read: nobody knows
-        return False
+    seen: set[DatasetID] = set()
+    waiting = [handle]
+    while waiting:
+        one = waiting.pop()
+        if one.id in seen:
+            continue
+        seen.add(one.id)
+        if not is_own(ctx, one):
+            return False
+        try:
+            waiting += [ctx.workspace.resolve(str(source)) for source in inputs_of(one)]
+        except OdfError:  # an input that is not here, a record that cannot be read: nobody knows
+            return False
+    return True
 
 
 def make_reader(ctx: "Context", handle: "DatasetHandle") -> "ReaderApart":

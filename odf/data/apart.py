@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BufferedReader
@@ -142,15 +143,17 @@ class ReaderApart:
         from odf.data.apart_messages import vocab_to_json, wrong_from_json  # noqa: PLC0415
 
         question = {"ask": "retractions", "key": list(key), "vocab": vocab_to_json(vocab)}
+        size = 0
         with self._asking([], []) as child:
             child.ask(question)
             child.answer(is_last=False)
             for path, judged in slices:
                 with _opened(path) as file:
+                    size += os.fstat(file.fileno()).st_size
                     child.about([path], [file], self._seconds)
                     child.ask({"ask": "slice", "judged": judged})
                     child.answer(is_last=False)
-            child.about([], [], self._seconds)
+            child.about([], [], self._seconds + _worth(size))
             child.ask({"ask": "end"})
             more = True
             while more:
@@ -218,7 +221,9 @@ class _Child:
         self._socket, theirs = socket.socketpair()
         # A sandbox ends with the thread that started it: so one that lives as long as the child.
         self._parent = ThreadPoolExecutor(1, "slice-reader-parent")
-        with theirs:
+        with contextlib.ExitStack() as undo, theirs:
+            undo.callback(self._parent.shutdown)
+            undo.enter_context(self._socket)
             start = functools.partial(
                 subprocess.Popen[bytes],
                 argv,
@@ -229,10 +234,18 @@ class _Child:
                 cwd="/",
                 start_new_session=True,
             )
-            self._process = self._parent.submit(start).result()
+            try:
+                self._process = self._parent.submit(start).result()
+            except OSError as error:
+                raise EngineUnavailableError(
+                    "the process that reads data of others cannot be started: "
+                    f"{argv[0]}: {error.strerror}"
+                ) from error
+            undo.pop_all()
         self._names: list[str] = []
         self._files: list[int] = []
         self._patience = 0.0
+        self._deadline = 0.0
         self.is_idle = True
         """Whether it has answered all that it was asked, so that it can be asked more."""
         self.has_started = False
@@ -243,17 +256,18 @@ class _Child:
         self._names = [path.name for path in paths]
         self._files = [file.fileno() for file in files]
         size = sum(os.fstat(file).st_size for file in self._files)
-        self._patience = seconds + size / _MEGABYTE * READING_SECONDS_PER_MEGABYTE
-        self._socket.settimeout(self._patience)
+        self._patience = seconds + _worth(size)
 
     def ask(self, question: Mapping[str, object]) -> None:
-        """Ask."""
+        """Ask; all that is answered has to come in time."""
         self.is_idle = False
+        self._deadline = time.monotonic() + self._patience
+        self._socket.settimeout(self._patience)
         line = json.dumps({**question, "files": self._names}).encode() + b"\n"
         sent = socket.send_fds(self._socket, [line], self._files)
         self._socket.sendall(line[sent:])
 
-    def answer(self, *, is_last: bool = True) -> tuple[Any, bytes]:
+    def answer(self, *, is_last: bool = True) -> tuple[Any, bytearray]:
         """Return the next answer and its rows.
 
         Args:
@@ -325,14 +339,24 @@ class _Child:
             return f"killed by {signal.Signals(number).name}"
         return f"exit status {code}"
 
-    def _read(self, size: int) -> bytes:
+    def _read(self, size: int) -> bytearray:
         data = bytearray()
         while len(data) < size:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                # One that says a little now and then is as bad as one that says nothing.
+                raise TimeoutError
+            self._socket.settimeout(left)
             piece = self._socket.recv(min(size - len(data), 1 << 20))
             if not piece:
                 raise EOFError("the reader has ended")
             data += piece
-        return bytes(data)
+        return data
+
+
+def _worth(size: int) -> float:
+    """Return how many seconds more so many bytes are worth."""
+    return size / _MEGABYTE * READING_SECONDS_PER_MEGABYTE
 
 
 @contextlib.contextmanager

@@ -9,9 +9,12 @@ import contextlib
 import json
 import os
 import resource
+import select
 import socket
 import sys
-from collections.abc import Iterator
+import tempfile
+import threading
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +36,7 @@ from odf.errors import OdfError
 from odf.limits import MAX_READING_ANSWER, READING_MEMORY, READING_THREADS
 
 _MOST_FILES: Final = 64
+_AT_A_TIME: Final = 1 << 30
 _AT_ONCE: Final = 4096
 _LINE: Final = 64 * 1024
 
@@ -59,10 +63,11 @@ class _Asker:
         names = zip(request["files"], files, strict=True)
         return request, [self._named(name, file) for name, file in names]
 
-    def say(self, answer: object, rows: bytes = b"") -> None:
+    def say(self, answer: object, rows: bytes | pa.Buffer = b"") -> None:
         """Answer."""
         line = json.dumps({"answer": answer, "rows": len(rows)}).encode()
-        self._connection.sendall(len(line).to_bytes(8, "big") + line + rows)
+        self._connection.sendall(len(line).to_bytes(8, "big") + line)
+        self._connection.sendall(rows)
 
     def fail(self, error: OdfError) -> None:
         """Say what is wrong."""
@@ -73,8 +78,22 @@ class _Asker:
         """Give an open file the name that messages have for it."""
         path = self._scratch / name
         path.unlink(missing_ok=True)
-        path.symlink_to(f"/proc/self/fd/{file}")
+        path.symlink_to(f"/proc/self/fd/{self._openable(file)}")
         return path
+
+    def _openable(self, file: int) -> int:
+        """Return an open file that can be opened once more by its number, maybe a copy.
+
+        Root opens what its owner alone may read, and has no such right inside of a sandbox.
+        """
+        if os.access(f"/proc/self/fd/{file}", os.R_OK):
+            return file
+        with tempfile.TemporaryFile(dir=self._scratch, buffering=0) as copy:
+            done = 0
+            while sent := os.sendfile(copy.fileno(), file, done, _AT_A_TIME):
+                done += sent
+            os.close(file)
+            return os.dup(copy.fileno())
 
 
 def main(scratch: Path) -> None:
@@ -82,11 +101,20 @@ def main(scratch: Path) -> None:
     _bound_memory()
     pa.set_cpu_count(min(pa.cpu_count(), READING_THREADS))
     with socket.socket(fileno=os.dup(0)) as connection:
+        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         connection.sendall(READY)
         asker = _Asker(connection, scratch)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while (found := asker.next()) is not None:
                 _answer(asker, *found, scratch)
+
+
+def _end_with(connection: socket.socket) -> None:
+    """End when nobody waits for an answer any more: a file can keep its reader busy for ever."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    poll.poll()
+    os._exit(0)
 
 
 def _answer(asker: _Asker, request: dict[str, Any], paths: list[Path], scratch: Path) -> None:
@@ -114,7 +142,7 @@ def _answer(asker: _Asker, request: dict[str, Any], paths: list[Path], scratch: 
 def _find_wrong_retractions(asker: _Asker, request: dict[str, Any], scratch: Path) -> None:
     """Take slices until there are no more, then tell what is wrong, some at a time."""
 
-    def slices() -> Iterator[tuple[Path, bool]]:
+    def slices() -> Generator[tuple[Path, bool], None, None]:
         while (found := asker.next()) is not None and found[0]["ask"] == "slice":
             question, [path] = found
             try:
@@ -127,11 +155,13 @@ def _find_wrong_retractions(asker: _Asker, request: dict[str, Any], scratch: Pat
     asker.say(None)
     some: list[list[int | None]] = []
     vocab = vocab_from_json(request["vocab"])
-    for wrong in wrong_retractions(slices(), request["key"], vocab, scratch):
-        some.append(wrong_to_json(wrong))
-        if len(some) >= _AT_ONCE:
-            asker.say({"wrong": some, "more": True})
-            some = []
+    # Closed at once, whatever happens: the next question may be about a file of the same name.
+    with contextlib.closing(slices()) as history:
+        for wrong in wrong_retractions(history, request["key"], vocab, scratch):
+            some.append(wrong_to_json(wrong))
+            if len(some) >= _AT_ONCE:
+                asker.say({"wrong": some, "more": True})
+                some = []
     asker.say({"wrong": some, "more": False})
 
 

@@ -141,15 +141,15 @@ def error_from_json(found: Any) -> OdfError:
             raise ValueError(f"unknown kind {other!r}")
 
 
-def table_to_bytes(table: pa.Table) -> bytes:
+def table_to_bytes(table: pa.Table) -> pa.Buffer:
     """Write rows."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    return bytes(sink.getvalue())
+    return sink.getvalue()
 
 
-def table_from_bytes(data: bytes) -> pa.Table:
+def table_from_bytes(data: bytes | bytearray) -> pa.Table:
     """Read rows, and make sure that looking at them is safe.
 
     Raises:

@@ -109,6 +109,8 @@ class Lease:
         with self._socket, contextlib.suppress(OSError):
             if self._taken:
                 self._taken = False
+                # However long it had to answer at first: nothing depends on this.
+                self._socket.settimeout(HOST_SILENCE_SECONDS)
                 self._socket.sendall(b"bye\n")
                 # The host hangs up once it has taken note: whoever asks next is told the truth.
                 self._socket.recv(1)

@@ -30,7 +30,7 @@ def works(pid: int, seconds: float) -> bool:
         seconds: How long it has to show.
 
     Returns:
-        False for one that is stopped, waits for what does not come, or is not there.
+        False for one that is stopped, waits for what does not come, or cannot be seen.
     """
     before = _threads(pid)
     deadline = time.monotonic() + seconds
@@ -40,6 +40,11 @@ def works(pid: int, seconds: float) -> bool:
             return bool(found)
         time.sleep(_POLL_SECONDS)
     return False
+
+
+def is_seen(pid: int) -> bool:
+    """Say whether a process can be watched: those of other users can be hidden."""
+    return bool(_threads(pid))
 
 
 def _threads(pid: int) -> dict[str, tuple[bytes, int]]:

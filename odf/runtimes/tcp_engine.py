@@ -19,7 +19,7 @@ from typing import Final
 from odf.errors import EngineUnavailableError
 from odf.limits import ENGINE_START_SECONDS
 from odf.runtimes import relay
-from odf.runtimes.base import ContainerProgram, EngineHandle
+from odf.runtimes.base import Closeable, ContainerProgram, EngineHandle
 from odf.runtimes.child import EngineProcess, SocketFolder
 from odf.runtimes.container import (
     SOCKET_INSIDE,
@@ -67,14 +67,15 @@ class TcpContainerRuntime(ContainerRuntime):
         exchange, sockets = self.make_exchange(program, run_dir), self.make_sockets()
         name = container_name()
         argv = self._engine_argv(program, name, exchange, run_dir)
-        started: list[EngineProcess] = []
+        started: list[Closeable] = []
         try:
             engine = EngineProcess(
                 argv, self.cli.environment(), run_dir, sockets.socket, "the engine's container"
             )
-            started.append(engine)
+            started += [Container(self.cli, name, engine), engine]
             self._wait_until_it_runs(engine, name)
-            joined = self._relay_argv(relay_image, name, sockets, run_dir)
+            relay_name = container_name()
+            joined = self._relay_argv(relay_image, relay_name, name, sockets, run_dir)
             bridge = EngineProcess(
                 [*joined, str(program.port)],
                 self.cli.environment(),
@@ -82,21 +83,18 @@ class TcpContainerRuntime(ContainerRuntime):
                 sockets.socket,
                 "the relay of the engine",
             )
-            started.append(bridge)
+            started += [Container(self.cli, relay_name, bridge), bridge]
             engine.wait_ready(others=(bridge,))
             link = GrpcLink(sockets.socket, engine)
         except BaseException:
-            for process in reversed(started):
-                process.close()
-            sockets.close()
-            exchange.close()
+            for resource in (*reversed(started), sockets, exchange):
+                resource.close()
             raise
-        guard = Container(self.cli, name, engine)
         return EngineHandle(
             EngineClient(link, exchange),
             self.name,
             sandboxed=True,
-            resources=(link, bridge, engine, guard, sockets, exchange),
+            resources=(link, *reversed(started), sockets, exchange),
             pid=engine.pid,
             has_ended=engine.has_ended,
         )
@@ -117,9 +115,9 @@ class TcpContainerRuntime(ContainerRuntime):
         return [*argv, program.image, *program.argv[1:]]
 
     def _relay_argv(
-        self, image: str, engine: str, sockets: SocketFolder, run_dir: Path
+        self, image: str, name: str, engine: str, sockets: SocketFolder, run_dir: Path
     ) -> list[str]:
-        argv = [self.cli.program or self.name, "run", "--interactive", "--name", container_name()]
+        argv = [self.cli.program or self.name, "run", "--interactive", "--name", name]
         argv += self.restrictions(run_dir / "relay", network=f"container:{engine}")
         argv += bind(sockets.path, SOCKET_INSIDE, "rw")
         argv += bind(Path(relay.__file__), _RELAY_INSIDE, "ro")

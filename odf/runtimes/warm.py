@@ -40,7 +40,7 @@ from odf.runtimes.container_cli import ContainerCli, ContainerToolName
 from odf.runtimes.exchange import Exchange
 from odf.runtimes.lease import HostSilentError, Lease, LeaseEndedError
 from odf.runtimes.process import Launch, load_what_is_needed_then
-from odf.runtimes.processes import birth, works
+from odf.runtimes.processes import birth, is_seen, works
 
 _RECORD: Final = "host.json"
 _LOCK: Final = "lock"
@@ -215,7 +215,7 @@ class WarmHosts:
             if found is not None and found.lives:
                 try:
                     if found.fingerprint == wanted:
-                        return _adopt(found, place, LEASE_ANSWER_SECONDS)
+                        return _adopt(found, place, HOST_SILENCE_SECONDS, LEASE_ANSWER_SECONDS)
                     is_needed = bool(found.status().leases)
                 except HostSilentError as silent:
                     is_needed = _works(found, silent.pid)
@@ -259,7 +259,8 @@ class WarmHosts:
                 idle_seconds=self._idle_seconds,
                 container=launch.container,
             )
-            handle = _adopt(host, place, ENGINE_START_SECONDS)
+            # It came up a moment ago, and may be busy with that.
+            handle = _adopt(host, place, ENGINE_START_SECONDS, ENGINE_START_SECONDS)
             host.write(place)
         except BaseException:
             if child is not None:
@@ -353,13 +354,14 @@ class _Adopted:
         return Obituary("ended", self.log, tail_of(self.log, self._log_start))
 
 
-def _adopt(host: WarmHost, place: Path, patience: float) -> EngineHandle:
+def _adopt(host: WarmHost, place: Path, lease_patience: float, patience: float) -> EngineHandle:
     """Take a lease and speak to a host.
 
     Args:
         host: It.
         place: Its folder.
-        patience: How many seconds it may take to say who it is, once it gave the lease.
+        lease_patience: How many seconds it may take to give a lease.
+        patience: How many seconds it may take to say who it is then.
 
     Raises:
         LeaseEndedError: If it is about to end, or does not answer on its lease.
@@ -367,7 +369,7 @@ def _adopt(host: WarmHost, place: Path, patience: float) -> EngineHandle:
     """
     from odf.runtimes.client import EngineClient, GrpcLink  # noqa: PLC0415  # as in `connect`
 
-    lease = host.lease()
+    lease = host.lease(lease_patience)
     link = None
     try:
         lease.take()
@@ -405,8 +407,18 @@ def _is_used(host: WarmHost) -> bool:
 
 
 def _says_it_is_used(host: WarmHost) -> bool:
+    """Say whether a host is to be let alone, also by whoever wants to stop it.
+
+    One that works has more time to say so, but not for ever: nothing else ends one whose lease
+    alone is stuck.
+    """
     with contextlib.suppress(LeaseEndedError):
-        return host.lives and bool(host.status().leases)
+        try:
+            return host.lives and bool(host.status().leases)
+        except HostSilentError as silent:
+            if is_seen(silent.pid) and not works(silent.pid, HOST_WATCH_SECONDS):
+                return False
+            return bool(host.status(LEASE_ANSWER_SECONDS).leases)
     return False
 
 
@@ -420,7 +432,7 @@ def _works(host: WarmHost, pid: int) -> bool:
         host: It.
         pid: The process that should have answered; 0 if that is not known.
     """
-    if pid > 0:
+    if is_seen(pid):
         return works(pid, HOST_WATCH_SECONDS)
     # Nobody can look at it from here: it gets more time than any answer can take.
     with contextlib.suppress(LeaseEndedError):

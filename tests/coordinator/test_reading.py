@@ -17,7 +17,7 @@ from odf.data.apart import ReaderApart
 from odf.data.parquet import MalformedSliceError, physical_hash
 from odf.data.readers import OWN_READER
 from odf.metadata.identity import DatasetID
-from odf.metadata.model import AddData, DatasetKind, DataSlice, OffsetInterval, Seed
+from odf.metadata.model import DEFAULT_VOCAB, AddData, DatasetKind, DataSlice, OffsetInterval, Seed
 from odf.repo.dataset import Dataset
 from odf.repo.layout import DatasetStores
 from odf.transform.verify import replay
@@ -119,9 +119,10 @@ def test_what_is_made_of_strangers_data_is_read_apart(person: Person, tmp_path: 
         Seed(lost, DatasetKind.DERIVATIVE),
         set_transform((DatasetID(bytes(range(2, 34))), "gone")),
     )
+    further = make_derivative(person, "further", ours)
     with person.context("pull") as ctx:
-        readers = {slice_reader(ctx, one) for one in (theirs, ours, orphan)}
-        assert len(readers) == 3
+        readers = {slice_reader(ctx, one) for one in (theirs, ours, further, orphan)}
+        assert len(readers) == 4
         assert all(isinstance(one, ReaderApart) for one in readers)
         assert transform_surroundings(ctx, ours).reader is slice_reader(ctx, ours)
         assert ingest_surroundings(ctx, theirs).reader is slice_reader(ctx, theirs)
@@ -137,6 +138,21 @@ def test_readers_end_with_the_command(person: Person, tmp_path: Path) -> None:
         assert folder.is_dir()
     assert child._process.returncode is not None
     assert list(folder.iterdir()) == []
+
+
+def test_few_readers_live_at_once(person: Person, tmp_path: Path) -> None:
+    """However many datasets of others a command goes through."""
+    theirs = place_theirs(person, tmp_path, "one")
+    path = next((theirs.path / "data").iterdir())
+    datasets = [make_derivative(person, f"d{number}", theirs) for number in range(6)]
+    with person.context("verify") as ctx:
+        readers = []
+        for handle in datasets:
+            readers.append(ctx.reader_of(handle))
+            assert readers[-1].inspect(path, DEFAULT_VOCAB).num_records == 1
+            assert sum(reader._child is not None for reader in readers) <= 4
+        # One that had to go comes again.
+        assert readers[0].inspect(path, DEFAULT_VOCAB).num_records == 1
 
 
 def test_a_workspace_that_can_only_be_read(person: Person, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """Slices read in this process and apart from it: the same results, and who bears a hostile file."""
 
 import decimal
+import json
 import os
 import random
 import resource
+import socket
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -13,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odf.data.apart import ENVIRONMENT, READY, ReaderApart
-from odf.data.apart_messages import info_to_json
+from odf.data.apart_messages import info_to_json, vocab_to_json
 from odf.data.parquet import MalformedSliceError, physical_hash
 from odf.data.readers import OWN_READER
 from odf.data.retractions import WrongRetraction
@@ -130,6 +133,15 @@ def test_names_that_are_no_text(reader, tmp_path):
     assert reader.pick(path, ["offset", "city"], {0})["city"].to_pylist() == ["A"]
     found = reader.wrong_retractions([(path, True)], ["city"], DEFAULT_VOCAB, folder)
     assert [one.offset for one in found] == [1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root opens what its owner alone may read")
+def test_files_that_only_their_owner_may_read(reader, tmp_path):
+    path = slicing.write(tmp_path / "slice", [(0, "A", 1), (0, "B", 2)])
+    path.chmod(0o600)
+    os.chown(path, 12345, 12345)
+    assert reader.inspect(path, DEFAULT_VOCAB) == OWN_READER.inspect(path, DEFAULT_VOCAB)
+    assert reader.tail([path], 1)["city"].to_pylist() == ["B"]
 
 
 def test_rows_that_are_picked(reader, tmp_path):
@@ -320,6 +332,62 @@ def test_a_child_that_was_taken_over(answer, tmp_path):
     with pytest.raises(MalformedSliceError, match="slice file slice cannot be read"):
         reader.tail([path], 1)
     reader.close()
+
+
+FLOOD = """\
+import json, os, sys
+def say(answer):
+    line = json.dumps({"answer": answer, "rows": 0}).encode()
+    os.write(0, len(line).to_bytes(8, "big") + line)
+os.write(0, b"ready\\n")
+while True:
+    asked = os.read(0, 9999)
+    if b'"end"' in asked:
+        while True:
+            say({"wrong": [], "more": True})
+    say(None)
+"""
+
+
+def test_a_child_that_never_comes_to_an_end(tmp_path):
+    reader = ReaderApart(tmp_path / "reader", lambda *_: [sys.executable, "-c", FLOOD], seconds=2.0)
+    path = slicing.write(tmp_path / "slice", [(0, "A", 1)])
+    with pytest.raises(MalformedSliceError, match="cannot be read: it takes longer than"):
+        list(reader.wrong_retractions([(path, True)], ["city"], DEFAULT_VOCAB, tmp_path))
+    reader.close()
+
+
+def test_a_child_that_cannot_be_started(apart, tmp_path):
+    nowhere = str(tmp_path / "nowhere")
+    reader = ReaderApart(tmp_path / "other", lambda *_: [nowhere])
+    path = slicing.write(tmp_path / "slice", [(0, "A", 1)])
+    with pytest.raises(EngineUnavailableError, match=f"cannot be started: {nowhere}: No such file"):
+        reader.inspect(path, DEFAULT_VOCAB)
+    reader.close()
+    assert apart.inspect(path, DEFAULT_VOCAB).num_records == 1
+
+
+BUSY = """\
+import signal, sys
+from pathlib import Path
+from odf.data import apart_child
+apart_child.inspect_slice = lambda *_: signal.pause()
+apart_child.main(Path(sys.argv[1]))
+"""
+
+
+def test_a_child_that_is_busy_ends_with_whoever_asked(tmp_path):
+    """Also without a sandbox, which would end it."""
+    path = slicing.write(tmp_path / "slice", [(0, "A", 1)])
+    ours, theirs = socket.socketpair()
+    with theirs:
+        child = subprocess.Popen([sys.executable, "-c", BUSY, str(tmp_path)], stdin=theirs)
+    with ours, path.open("rb") as file:
+        assert ours.recv(len(READY)) == READY
+        question = {"ask": "inspect", "files": ["s"], "vocab": vocab_to_json(DEFAULT_VOCAB)}
+        socket.send_fds(ours, [json.dumps(question).encode() + b"\n"], [file.fileno()])
+        until((tmp_path / "s").is_symlink)
+    assert child.wait(60) == 0
 
 
 def test_the_hash_of_the_bytes_is_taken_here(apart, tmp_path):

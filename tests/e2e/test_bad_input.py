@@ -255,6 +255,16 @@ class TestQueries:
             assert f"`first` with {inner} (aggregate by event time" in hint
             assert hint.endswith("or accept what it costs: odf add --allow-recompute")
 
+    def test_a_bound_is_asked_for_beside_other_warnings(self, person: Person) -> None:
+        with_registry(person)
+        query = (
+            "SELECT a.event_time, a.id FROM registry a JOIN registry b ON a.id = b.id ORDER BY a.id"
+        )
+        with refused(person, InvalidQueryError, "whole history in every run", 1) as added:
+            person.add(derivative(query))
+        assert "give it a bound" in (added.value.hint or "")
+        assert "ORDER BY has no effect" in (added.value.hint or "")
+
     def test_query_over_the_whole_history_of_an_input_without_schema(self, person: Person) -> None:
         person.add(root_manifest("registry", merge=SNAPSHOT, schema=TYPED))
         report = person.add(derivative("SELECT event_time, name FROM registry ORDER BY id LIMIT 3"))

@@ -195,6 +195,20 @@ def test_a_column_that_nobody_declared_before(person: Person) -> None:
     assert len(schemas) == 2
 
 
+def test_an_export_of_nothing_but_a_header_keeps_the_types_that_were_inferred(
+    person: Person,
+) -> None:
+    inferred = {"kind": "Csv", "header": True, "inferSchema": True}
+    write(person, "a.csv", "id,city,people\n1,Rome,9\n")
+    person.add(polled("towns", url("a.csv"), read=inferred))
+    person.pull("towns")
+    write(person, "a.csv", "people,id,city\n")
+    assert dict(person.pull("towns").records) == {}
+    write(person, "a.csv", "people,id,city\n7,3,Lima\n")
+    assert dict(person.pull("towns").records) == {"+A": 1}
+    assert [row["id"] for row in rows_of(person, "towns")] == [1, 3]
+
+
 @pytest.mark.parametrize(
     ("schema", "header", "said"),
     [

@@ -430,3 +430,46 @@ def test_sockets_of_dead_processes_are_cleared_away(tmp_path: Path) -> None:
         assert sorted(path for path in tmp_path.iterdir()) == sorted([other, used, mine.path])
     mine.close()
     assert remove_left_sockets(tmp_path) == (used,)
+
+
+HANGING_TOOL = """\
+#!{python} -IS
+# Answers like docker, and hears of no end while it is attached to a container.
+import pathlib, re, signal, socket, sys
+told = pathlib.Path({folder!r})
+arguments = sys.argv[1:]
+match arguments[0]:
+    case "image":
+        print("sha256:1 []")
+    case "container":
+        print("true")
+    case "rm":
+        with (told / "removed").open("a") as file:
+            print(arguments[-1], file=file)
+    case "run" if "--interactive" in arguments:
+        (told / "relay").write_text(arguments[arguments.index("--name") + 1])
+        [place] = re.findall('"source=([^"]*)","target=/odf/socket"', " ".join(arguments))
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(place + "/engine.sock")
+        server.listen()
+        signal.pause()
+    case "run":
+        (told / "engine").write_text(arguments[arguments.index("--name") + 1])
+        signal.pause()
+"""
+
+
+def test_containers_of_tools_that_have_to_be_killed_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "bin" / "docker"
+    tool.parent.mkdir()
+    tool.write_text(HANGING_TOOL.format(python=sys.executable, folder=str(tmp_path)))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr("odf.runtimes.child.ENGINE_STOP_SECONDS", 0.1)
+    program = ContainerProgram("theirs", port=5544)
+    runtime = TcpContainerRuntime("docker", EngineCommand((), container=program))
+    runtime.start(tmp_path / "run").close()
+    started = {(tmp_path / name).read_text() for name in ("relay", "engine")}
+    assert set((tmp_path / "removed").read_text().split()) == started

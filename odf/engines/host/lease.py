@@ -84,12 +84,15 @@ class Leases:
                 time.sleep(_RETRY_SECONDS)
 
     def _answer(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rwb") as stream, contextlib.suppress(OSError):
+        # Closing the stream writes what could not be said, once more.
+        with contextlib.suppress(OSError), connection, connection.makefile("rwb") as stream:
             match stream.readline(_LONGEST_LINE).strip():
                 case b"lease" if self._take():
-                    clean = False
+                    # Who is gone before it is told has asked for nothing.
+                    clean = True
                     try:
                         _say(stream, "ok")
+                        clean = False
                         clean = stream.readline(_LONGEST_LINE).strip() == b"bye"
                     finally:
                         self._give_back(clean=clean)

@@ -93,7 +93,7 @@ def fetch_ethereum_logs(
     last = newest if wanted.last is None else min(wanted.last, newest)
     first = wanted.first if place is None else max(wanted.first, place.number + 1)
     went_back = place is not None and state is not None and place.state() != state
-    if last < first and not went_back:
+    if last < first and not (went_back and last == first - 1):
         return Unchanged(f"{node.shown}: no new blocks since {last}", tuple(warnings))
     batch = _read(node, wanted, first, last, ctx)
     quiet = not went_back and batch.last - first + 1 < limits.ETHEREUM_QUIET_BLOCKS
@@ -214,8 +214,12 @@ def _newest_common(node: Node, ctx: FetchContext) -> _Place:
     Returns:
         The block; the one before the first if the chain has none of them.
     """
-    places = [_Place.parse(state.value) for state in ctx.earlier() if state.kind == ETAG]
-    known = [place for place in places if place is not None]
+    known: list[_Place] = []
+    for state in ctx.earlier():
+        place = _Place.parse(state.value) if state.kind == ETAG else None
+        # Blocks that an earlier pull went back behind are not part of what it read since.
+        if place is not None and (not known or place.number < known[-1].number):
+            known.append(place)
 
     def is_there(place: _Place) -> bool:
         found = node.block_hash(place.number)

@@ -405,6 +405,8 @@ def _root(problem: BaseException) -> str:
     """Return the system's words for the innermost cause."""
     while (inner := problem.__cause__ or problem.__context__) is not None:
         problem = inner
+    if isinstance(problem, UnicodeError):
+        return "the host name is none"  # a label of it is empty or too long
     if isinstance(problem, ValueError | IncompleteRead) and not isinstance(problem, OSError):
         return "the end is missing"  # a chunk whose length is none, or that is shorter
     if isinstance(problem, OSError) and problem.strerror:

@@ -210,6 +210,58 @@ def test_blocks_of_a_reorganised_chain_are_read_again(chain: Chain, around: Arou
     assert numbers(again(states[2:-1])) == [0, 1, 12, 13, 14]
 
 
+def test_states_that_an_earlier_pull_went_back_behind_do_not_count(
+    chain: Chain, around: Around
+) -> None:
+    """They are gone, though older than one that is there: what is read again begins behind that."""
+    contract = chain.contract(1)
+    source = step(chain, contract)
+    states: list[SourceState] = []
+
+    def pull(number: int) -> None:
+        chain.log(contract, [ANN], word(number))
+        found = take(
+            around,
+            source,
+            states[-1] if states else None,
+            reread_reorganised=True,
+            earlier=lambda: reversed(states[:-1]),
+        )
+        assert isinstance(found, Fetched)
+        assert found.source_state is not None
+        assert numbers(found) == [number]
+        states.append(found.source_state)
+
+    for number in (0, 1):
+        pull(number)
+    fork = chain.call("evm_snapshot")
+    for number in (2, 3, 4):
+        pull(number)
+    chain.call("evm_revert", fork)
+    for number in (12, 13):
+        pull(number)
+    fork = chain.call("evm_snapshot")
+    pull(14)
+    chain.call("evm_revert", fork)
+    pull(24)
+
+
+def test_a_chain_that_ends_before_the_first_block_of_the_filter(
+    chain: Chain, around: Around
+) -> None:
+    contract = chain.contract(1)
+    source = step(chain, filter=f"address = X'{contract[2:]}' and block_number >= 3")
+    before = chain.call("evm_snapshot")
+    for number in (1, 2):
+        chain.log(contract, [ANN], word(number))
+    found = take(around, source)
+    assert isinstance(found, Fetched)
+    chain.call("evm_revert", before)
+    again = take(around, source, found.source_state, reread_reorganised=True)
+    assert isinstance(again, Unchanged)
+    assert "re-organised" in again.warnings[0]
+
+
 def test_an_event_of_the_same_hash_and_another_shape(chain: Chain, around: Around) -> None:
     """Tokens of two kinds share this signature, and differ in what is indexed."""
     fungible, unique = chain.contract(3), chain.contract(4)

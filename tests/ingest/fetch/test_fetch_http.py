@@ -330,6 +330,11 @@ def test_a_chunked_body_needs_its_end(server, around):
     assert ["broke off: the end is missing" in line for line in broken] == [True] * 3
 
 
+def test_a_host_name_that_is_none(around):
+    with pytest.raises(TransportError, match="the host name is none"):
+        fetch(FetchStepUrl(f"http://{'a' * 64}.invalid/a.csv"), None, around.ctx())
+
+
 def test_a_body_without_length_is_told_of(server, around):
     def behave(handler):
         handler.answer(200, BODY, Content_Length="", Connection="close", ETag='"v"')

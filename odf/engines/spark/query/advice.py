@@ -7,10 +7,10 @@ alone would be fine, so they are taken apart, classified, and shown.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Final
 
 from odf.engines.host.queries import check_result
-from odf.engines.spark.catalyst import Catalyst
 from odf.engines.spark.merge.frames import quoted
 from odf.engines.spark.query.plans import is_stateless_text, stateful_construct
 from odf.engines.spark.query.results import result_schema
@@ -73,13 +73,7 @@ def advice(question: Question) -> str | None:
     """
     if question.transform.temporal_tables:
         return None
-    for number, halves in enumerate(_ways(question)):
-        if number == _MOST_HALVES:
-            break
-        kinds = _kinds(question, halves)
-        if kinds is not None:
-            return halves.words.format(*kinds)
-    return _other_way(question)
+    return _in_two(question) or _other_way(question)
 
 
 @contextmanager
@@ -95,10 +89,19 @@ def advised(question: Question) -> Iterator[None]:
     try:
         yield
     except InvalidQueryError as error:
-        instead = advice(question)
+        instead = None if question.transform.temporal_tables else _in_two(question)
         if instead is None:
             raise
         raise InvalidQueryError(error.message, hint=instead, details=error.details) from error
+
+
+def _in_two(question: Question) -> str | None:
+    """Say how a query is taken apart into two that can be run bit by bit, if it can."""
+    for halves in islice(_ways(question), _MOST_HALVES):
+        kinds = _kinds(question, halves)
+        if kinds is not None:
+            return halves.words.format(*kinds)
+    return None
 
 
 def _ways(question: Question) -> Iterator[_Halves]:
@@ -113,18 +116,20 @@ def _ways(question: Question) -> Iterator[_Halves]:
                 f" and one of the rest, which reads it as `{_plain(step.alias)}` ({{1}})",
             )
     if len(steps) == 1 and steps[0].query and max(steps[0].query) <= _LAST_CHARACTER:
-        yield from _subqueries(question.catalyst, steps[0].query)
+        yield from _subqueries(question, steps[0].query)
 
 
-def _subqueries(catalyst: Catalyst, sql: str) -> Iterator[_Halves]:
+def _subqueries(question: Question, sql: str) -> Iterator[_Halves]:
     """Take the subqueries of FROM and WITH out of a query, the outermost first."""
-    parsed = catalyst.parse(sql, "query")
+    parsed = question.catalyst.parse(sql, "query")
     ctes = {
         name: plan
         for node in parsed.walk()
         if node.kind == "UnresolvedWith"
         for name, plan in node.cte_relations
     }
+    taken = {*question.views, *map(str.casefold, ctes)}
+    free = next(name for name in _names() if name not in taken)
     for node in parsed.walk():
         span = node.span
         if node.kind != "SubqueryAlias" or span is None or is_stateless_text(node):
@@ -136,11 +141,11 @@ def _subqueries(catalyst: Catalyst, sql: str) -> Iterator[_Halves]:
             continue
         inner = text[opening + 1 : closing].strip()
         if opening == 0:
-            name, rest = _FIRST, f"{sql[:start]}{_FIRST}{text[closing + 1 :]}{sql[end:]}"
-        elif len(ctes) == 1:
-            name = next(iter(ctes))
-            rest = sql[end:].strip()
+            name, rest = free, f"{sql[:start]}{free}{text[closing + 1 :]}{sql[end:]}"
+        elif len(ctes) == 1 and question.views.isdisjoint(map(str.casefold, ctes)):
+            name, rest = next(iter(ctes)), sql[end:].strip()
         else:
+            # What hides an input would be taken for it.
             continue
         words = (
             _plain(f"make two datasets of it: `{name}` with {_on_one_line(inner)}")
@@ -149,6 +154,10 @@ def _subqueries(catalyst: Catalyst, sql: str) -> Iterator[_Halves]:
             + " ({1})"
         )
         yield _Halves((SqlQueryStep(inner),), name, (SqlQueryStep(rest),), words)
+
+
+def _names() -> Iterator[str]:
+    return chain([_FIRST], (f"{_FIRST}{number}" for number in count(2)))
 
 
 def _kinds(question: Question, halves: _Halves) -> tuple[str, str] | None:

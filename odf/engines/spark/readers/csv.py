@@ -300,7 +300,8 @@ def infer_types(
     """
     tasks = [CsvTask(piece, source.form, source.columns, "", 0) for piece in source.ranges]
     if not tasks:
-        return source
+        names = [column.name for column in source.columns]
+        return replace(source, columns=typed_columns(known.widened(inferred(names, ()), names)))
     spread = spark.sparkContext.parallelize(tasks, len(tasks))
     seen = sorted(spread.mapPartitions(look_at_ranges).collect(), key=lambda s: s.result.index)
     if tolerant and (mendings := _mendings(source, tasks, [one.result for one in seen])):

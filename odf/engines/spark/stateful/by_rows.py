@@ -2,7 +2,8 @@
 
 All current rows of the inputs are kept. Only groups that new rows or retractions belong to are
 computed again, each from its rows in one order; that is what a single run over all rows computes.
-Where the group of a retraction can be another one than that of its row, all are computed again.
+Where the group of a retraction can be another one than that of its row, a run with retractions
+computes all again.
 """
 
 from pathlib import Path
@@ -41,19 +42,22 @@ BY_ROWS: Final = "rows"
 """What a state says that is made this way."""
 
 
-def run_by_rows(run: StatefulRun, query: GroupedQuery, kept: GroupTable | None) -> Changes:
+def run_by_rows(
+    run: StatefulRun, query: GroupedQuery, kept: GroupTable | None, *, retracts: bool
+) -> Changes:
     """Compute the groups that are touched, and write the new state.
 
     Args:
         run: The run.
         query: The query over the new rows, retractions among them.
         kept: The rows that were given out, one for each group, or None in a first run.
+        retracts: Whether some row is retracted.
     """
     keep_row_order(run.spark)
     scratch = run.job.scratch
     small = sum(given.rows for given in run.new) <= SMALL_ROWS
     touched = None
-    if kept is not None and not query.reads_places:
+    if kept is not None and not (retracts and query.reads_places):
         found = compute(run.spark, query.keys_of(query.child), scratch / "touched", small=small)
         touched = found.frame
     live = [

@@ -20,7 +20,6 @@ from odf.engines.spark.stateful.tables import column_not_kept
 from odf.errors import BadInputError, InvalidQueryError
 
 _GROUPING: Final = frozenset({"Aggregate", "Distinct"})
-_RUNNERS: Final = {BY_PARTIALS: run_by_partials, BY_ROWS: run_by_rows}
 
 
 def derive_changing(question: Question, found: Stateful | str) -> Derived | str:
@@ -76,10 +75,13 @@ def run_changing(run: StatefulRun) -> Rows:
             hint="reset the dataset and pull it again: a first run that sees retractions keeps "
             "the rows",
         )
-    runner = _RUNNERS.get(way)
-    if runner is None:
+    if way == BY_PARTIALS:
+        changes = run_by_partials(run, query, kept)
+    elif way == BY_ROWS:
+        changes = run_by_rows(run, query, kept, retracts=retracts)
+    else:
         raise BadInputError(f"the checkpoint is damaged: {way!r}", reason="checkpoint")
-    return Rows(schema, runner(run, query, kept).rows(schema))
+    return Rows(schema, changes.rows(schema))
 
 
 def _first_way(run: StatefulRun, query: GroupedQuery, *, retracts: bool) -> str:

@@ -141,7 +141,8 @@ class Partials:
             new = new.unionByName(kept.select(*self.names), allowMissingColumns=True)
         merged = [f"{column.merged} AS {column.name}" for column in self.columns]
         before = [known for partial in self._partials for known in partial.over_partials]
-        return self._grouped(new, before, [*merged, *self._transient("merged")])
+        grouped = self._grouped(new, before, [*merged, *self._transient("merged")])
+        return self._without_negative_zeros(grouped)
 
     @property
     def is_lost(self) -> str:
@@ -195,6 +196,20 @@ class Partials:
         ]
         values = nodes.project([*keys, *evaluated], nodes.project(made, plan))
         return self._query.results(values)
+
+    def _without_negative_zeros(self, merged: "DataFrame") -> "DataFrame":
+        """Return partial results whose extremes are 0.0 for -0.0, whatever a state has."""
+        nodes = self._query.nodes
+        functions = enumerate(self._query.parts.functions)
+        floating = {_kept(number) for number, one in functions if is_floating_extreme(one)}
+        if not floating:
+            return merged
+        plan = nodes.analysed(merged)
+        values = [
+            nodes.named(nodes.without_negative_zero(value), name) if name in floating else value
+            for name, value in plan.output
+        ]
+        return nodes.frame(nodes.project(values, plan))
 
     def _transient(self, how: str) -> list[str]:
         found = [column for partial in self._partials for column in partial.transient]
@@ -272,7 +287,8 @@ def _sum(number: int, function: AggregateFunction, type_name: str) -> Partial:
 
 def _extreme(number: int, function: AggregateFunction) -> Partial:
     """Keep an extreme, and how many rows have it: so many may be retracted."""
-    kept, times, gone, gone_times = (f"{letter}{number}" for letter in "mcrq")
+    kept = _kept(number)
+    times, gone, gone_times = (f"{letter}{number}" for letter in "crq")
     most, most_gone = f"x{number}", f"y{number}"
     count, of = _counted(number, function), function.name
     where = f" AND f{number}" if function.condition is not None else ""
@@ -304,6 +320,11 @@ def _extreme(number: int, function: AggregateFunction) -> Partial:
     over_rows = ((most, f"{of}({value('>')})"), (most_gone, f"{of}({value('<')})"))
     over_partials = ((most, f"{of}({kept})"),)
     return Partial(columns, (kept,), transient, lost, over_rows, over_partials)
+
+
+def _kept(number: int) -> str:
+    """Return the name of the column of an extreme."""
+    return f"m{number}"
 
 
 def _counted(number: int, function: AggregateFunction) -> Column:

@@ -70,6 +70,31 @@ def test_steps_are_told_by_their_names(engine: SparkEngine) -> None:
     )
 
 
+def test_the_name_of_the_first_part_is_no_other_one(engine: SparkEngine) -> None:
+    given = [ValidatedInput("FIRST", Shape(COLUMNS).schema, has_retractions=False)]
+    hourly = HOURLY.replace("FROM t", "FROM first")
+    found = engine.validate(sql(DAILY.format(f"({hourly}) x")), given, DEFAULT_VOCAB,
+                            preprocess=False)  # fmt: skip
+    (said,) = found.warnings
+    assert f"`first2` with {hourly} (windowed aggregate" in said
+    assert f"over it with {DAILY.format('first2 x')} (windowed aggregate" in said
+
+
+def test_a_query_that_hides_an_input_is_not_taken_for_it(engine: SparkEngine) -> None:
+    query = f"WITH t AS ({HOURLY}) SELECT event_time, max(n) AS n FROM t GROUP BY event_time"
+    assert "`t`" not in advice(engine, query)
+
+
+def test_a_refusal_keeps_its_own_hint_where_two_queries_do_not_help(engine: SparkEngine) -> None:
+    query = (
+        "SELECT max(event_time) AS event_time, d, count(*) AS op FROM "
+        "(SELECT DISTINCT event_time, d FROM t) GROUP BY d"
+    )
+    with pytest.raises(InvalidQueryError, match="has a column `op`") as refused:
+        validated(engine, sql(query))
+    assert "rename it with AS" in (refused.value.hint or "")
+
+
 def test_what_stands_over_an_as_of_join_is_a_dataset_of_its_own(engine: SparkEngine) -> None:
     inner = (
         "SELECT t.event_time, t.v, u.v AS w FROM t ASOF JOIN u "

@@ -26,6 +26,8 @@ BLOCKS = [
     (1, Block("t", (row(1, "a", 1), row(2, "a", 2), row(3, "b", 4)))),
     (2, Block("t", (row(1, "a", 1, op=1), row(4, "c", 8)))),
     (3, Block("t", (row(2, "a", 2, op=2), row(2, "a", 16, op=3)))),
+    (4, Block("t", (row(5, "b", 32), row(6, "d", 64)))),
+    (5, Block("t", (row(5, "b", 32, op=1),))),
 ]
 
 

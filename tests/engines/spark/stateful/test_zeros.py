@@ -1,8 +1,11 @@
 """0.0 and -0.0 are equal and are not the same: which of them comes out must not be chance."""
 
+import tarfile
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from odf.engines.spark.engine import SparkEngine
@@ -60,6 +63,40 @@ def test_a_zero_that_was_kept_can_be_retracted(engine: SparkEngine, tmp_path: Pa
         (2, 3, "0.0"),
         (3, 1, "0.0"),
     ]
+
+
+def with_negative_zeros(checkpoint: Path, columns: list[str]) -> None:
+    """Write -0.0 into a state, as one has it that another implementation left."""
+    with tarfile.open(checkpoint) as archive:
+        members = {item.name: archive.extractfile(item).read() for item in archive}  # type: ignore[union-attr]
+    groups = pq.read_table(pa.BufferReader(members["groups.parquet"]))
+    for name in columns:
+        place = groups.schema.get_field_index(name)
+        negative = pa.array([-0.0] * groups.num_rows, groups.schema.field(name).type)
+        groups = groups.set_column(place, groups.schema.field(name), negative)
+    sink = pa.BufferOutputStream()
+    pq.write_table(groups, sink)
+    members["groups.parquet"] = sink.getvalue().to_pybytes()
+    checkpoint.unlink()
+    with tarfile.open(checkpoint, "x:", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in members.items():
+            item = tarfile.TarInfo(name)
+            item.size = len(content)
+            archive.addfile(item, BytesIO(content))
+
+
+def test_a_negative_zero_in_a_state_is_corrected(engine: SparkEngine, tmp_path: Path) -> None:
+    replay = one_input(engine, tmp_path / "d", sql(EXTREMES))
+    run(replay, row(1, "a", 1, 0.0))
+    assert replay.checkpoint is not None
+    with_negative_zeros(replay.checkpoint, ["m1", "m2"])
+    found = run(replay, row(2, "a", 1, None))
+    assert [(one["op"], repr(one["a"]), repr(one["b"])) for one in found] == [
+        (2, "-0.0", "-0.0"),
+        (3, "0.0", "0.0"),
+    ]
+    again = run(replay, row(3, "a", 1, -0.0))
+    assert values(again) == {"0.0"}
 
 
 def test_extremes_of_windows(engine: SparkEngine, tmp_path: Path) -> None:
