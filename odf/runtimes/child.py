@@ -173,11 +173,11 @@ class EngineProcess:
         """
         deadline = time.monotonic() + seconds
         while not _accepts(self._socket):
-            if time.monotonic() > deadline:
-                raise self._unavailable(f"did not come up within {seconds:g} s")
             for child in (self, *others):
                 if child._ended(_POLL_SECONDS):  # noqa: SLF001  # of this same class
                     raise child._unavailable(f"ended at its start ({child._status()})")  # noqa: SLF001
+            if time.monotonic() > deadline:
+                raise self._unavailable(f"did not come up within {seconds:g} s")
 
     def has_ended(self) -> bool:
         """Tell whether the child is gone, without waiting for it."""

@@ -21,7 +21,7 @@ from odf.runtimes.base import EngineCommand
 from odf.runtimes.bubblewrap import BubblewrapRuntime
 from odf.runtimes.child import EngineProcess, SocketFolder, remove_left_sockets
 from odf.runtimes.process import ProcessRuntime
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, until
 from tests.runtimes.conftest import (
     SANDBOXES,
     make_runtime,
@@ -180,6 +180,15 @@ def test_one_that_never_serves_is_given_up(tmp_path: Path) -> None:
     child = EngineProcess(argv, {}, tmp_path / "run", sockets.socket, "the engine")
     with pytest.raises(EngineUnavailableError, match=r"did not come up within 0\.1 s"):
         child.wait_ready(0.1)
+    child.close()
+
+
+def test_one_that_has_ended_is_not_called_late(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", "import sys; sys.exit('nothing to serve')"]
+    child = EngineProcess(argv, {}, tmp_path / "run", tmp_path / "socket", "the engine")
+    until(child.has_ended)
+    with pytest.raises(EngineUnavailableError, match=r"ended at its start .*nothing to serve"):
+        child.wait_ready(0)
     child.close()
 
 
