@@ -38,9 +38,9 @@ def _is_made_here(ctx: "Context", handle: "DatasetHandle") -> bool:
         if one.id in seen:
             continue
         seen.add(one.id)
-        if not is_own(ctx, one):
-            return False
         try:
+            if not is_own(ctx, one):
+                return False
             waiting += [ctx.workspace.resolve(str(source)) for source in inputs_of(one)]
         except OdfError:  # an input that is not here, a record that cannot be read: nobody knows
             return False
