@@ -264,8 +264,10 @@ class _Child:
         self._deadline = time.monotonic() + self._patience
         self._socket.settimeout(self._patience)
         line = json.dumps({**question, "files": self._names}).encode() + b"\n"
-        sent = socket.send_fds(self._socket, [line], self._files)
-        self._socket.sendall(line[sent:])
+        # One that has ended is noticed where its answer is read, behind what it said before.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            sent = socket.send_fds(self._socket, [line], self._files)
+            self._socket.sendall(line[sent:])
 
     def answer(self, *, is_last: bool = True) -> tuple[Any, bytearray]:
         """Return the next answer and its rows.

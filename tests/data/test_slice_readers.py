@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odf.data.apart import ENVIRONMENT, READY, ReaderApart
+from odf.data.apart import ENVIRONMENT, READY, ReaderApart, _Child
 from odf.data.apart_messages import info_to_json, vocab_to_json
 from odf.data.parquet import MalformedSliceError, physical_hash
 from odf.data.readers import OWN_READER
@@ -332,6 +332,20 @@ def test_a_child_that_was_taken_over(answer, tmp_path):
     with pytest.raises(MalformedSliceError, match="slice file slice cannot be read"):
         reader.tail([path], 1)
     reader.close()
+
+
+def test_what_a_child_said_before_it_ended_is_heard(tmp_path):
+    said_all = f"import os; os.write(0, {READY + said(b'[]')!r})"
+    child = _Child([sys.executable, "-c", said_all], {})
+    child._process.wait()
+    path = slicing.write(tmp_path / "slice", [(0, "A", 1)])
+    with path.open("rb") as file:
+        child.about([path], [file], 60)
+        child.ask({"ask": "tail"})
+        with pytest.raises(TypeError):
+            child.answer()
+    assert child.has_started
+    child.close()
 
 
 FLOOD = """\
